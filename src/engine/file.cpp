@@ -78,7 +78,7 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadlin
   return bytes;
 }
 
-Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit) {
+static Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit) {
   if (bytes.size() > limit)
     return makeError(Code::LimitExceeded, "the model has ", bytes.size(), " bytes; the limit is ",
                      limit);
@@ -86,6 +86,16 @@ Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit) {
   if (Status s = copy.append(bytes.data(), bytes.size()); !s)
     return s;
   return copy;
+}
+
+Expected<Buffer> readModelFile(const std::string &path, const Span<const uint8_t> *memory,
+                               uint64_t limit, const Deadline &deadline) {
+  Expected<Buffer> bytes = memory ? copyBytes(*memory, limit) : readFile(path, limit, deadline);
+  if (bytes && bytes->empty())
+    return makeError(Code::InvalidModel, path, " is empty");
+  if (const std::string what = bytes ? whatInstead(bytes->span()) : ""; !what.empty())
+    return makeError(Code::InvalidModel, path, " is ", what);
+  return bytes;
 }
 
 std::string whatInstead(Span<const uint8_t> bytes) {

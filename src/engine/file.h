@@ -15,8 +15,10 @@ namespace mlbridge::engine {
 /// file, unreadable), LimitExceeded (more than `limit` bytes), DeadlineExceeded.
 Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadline &deadline = {});
 
-/// The same of bytes in memory. Errors: LimitExceeded.
-Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit);
+/// A model's file, or a copy of what is in `memory`. Errors: those of readFile; InvalidModel if it
+/// is empty or plainly no model.
+Expected<Buffer> readModelFile(const std::string &path, const Span<const uint8_t> *memory,
+                               uint64_t limit, const Deadline &deadline = {});
 
 /// What a file is that is plainly no model, and what to do about it: "a Git LFS pointer and not the
 /// file itself; 'git lfs pull' fetches it". Empty if it may be a model.

@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/onnx_format.h"
 
-#include "engine/onnx_fields.h"
+#include "engine/onnx_file.h"
 #include "engine/wire.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 namespace mlbridge::engine {
 namespace {
+
+/// Field numbers of onnx.proto.
+namespace field {
+constexpr uint32_t ModelGraph = 7, ModelFunctions = 25;
+constexpr uint32_t GraphNode = 1, GraphOutput = 12, FunctionNode = 7;
+constexpr uint32_t NodeInput = 1, NodeOutput = 2, NodeName = 3, NodeOperator = 4, NodeAttribute = 5;
+constexpr uint32_t AttributeName = 1, AttributeTensor = 5, AttributeGraph = 6, AttributeGraphs = 11;
+constexpr uint32_t AttributeType = 20;
+constexpr uint32_t TensorShape = 1, TensorType = 2, TensorInt64s = 7;
+constexpr uint32_t ValueName = 1, ValueType = 2, TypeTensor = 1, TensorTypeElement = 1;
+} // namespace field
 
 constexpr int DeepestGraph = 64;
 constexpr uint64_t Int64 = 7, AttributeIsTensor = 4;
@@ -18,10 +30,6 @@ constexpr std::string_view Mark = "mlbridge.guard";
 constexpr std::string_view Recurrent[] = {"GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"};
 /// Others that end the process if an input is empty.
 constexpr std::string_view Fragile[] = {"ConvTranspose", "STFT"};
-
-std::string_view textOf(Span<const uint8_t> bytes) {
-  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
-}
 
 void putVarint(std::string &to, uint64_t value) {
   for (; value > 0x7f; value >>= 7)
@@ -51,79 +59,25 @@ std::string nodeOf(std::string_view op, const std::vector<std::string_view> &inp
   return node;
 }
 
-std::string nameOfTensor(std::string_view tensor) {
-  for (WireMessage m(tensor); m.next();)
-    if (m.number == field::TensorName)
-      return std::string(m.payload);
-  return {};
+template <size_t N> bool isOneOf(std::string_view text, const std::string_view (&texts)[N]) {
+  return std::find(std::begin(texts), std::end(texts), text) != std::end(texts);
 }
 
-struct Value {
-  std::string_view name;
-  bool isTensor = false, hasShape = false, isNeverEmpty = true;
-};
-
-Value readValue(std::string_view bytes) {
-  Value value;
-  const auto readShape = [&value](std::string_view shape) {
-    for (WireMessage d(shape); d.next();) {
-      uint64_t length = 0;
-      for (WireMessage m(d.payload); d.number == field::ShapeDimension && m.next();)
-        if (m.number == field::DimensionValue)
-          length = m.value;
-      value.isNeverEmpty &= static_cast<int64_t>(length) > 0;
-    }
-  };
-  for (WireMessage m(bytes); m.next();) {
-    if (m.number == field::ValueName)
-      value.name = m.payload;
-    if (m.number != field::ValueType)
-      continue;
-    for (WireMessage type(m.payload); type.next();) {
-      if (type.number != field::TypeTensor)
-        continue;
-      value.isTensor = true;
-      for (WireMessage tensor(type.payload); tensor.next();)
-        if (tensor.number == field::TensorTypeShape) {
-          value.hasShape = true;
-          readShape(tensor.payload);
-        }
-    }
-  }
-  value.isNeverEmpty &= value.hasShape;
-  return value;
+bool isRecurrent(const onnx::Node &node) {
+  return isOneOf(node.op, Recurrent) && (node.domain.empty() || node.domain == "com.microsoft");
 }
 
-struct Node {
-  std::string_view op, domain, name, input, output; ///< the first input and output
-  bool isRecurrent() const {
-    return std::find(std::begin(Recurrent), std::end(Recurrent), op) != std::end(Recurrent) &&
-           (domain.empty() || domain == "ai.onnx" || domain == "com.microsoft");
-  }
-};
-
-Node readNode(std::string_view bytes) {
-  Node node;
-  bool hasInput = false, hasOutput = false;
-  for (WireMessage m(bytes); m.next();) {
-    if (m.number == field::NodeInput && !std::exchange(hasInput, true))
-      node.input = m.payload;
-    else if (m.number == field::NodeOutput && !std::exchange(hasOutput, true))
-      node.output = m.payload;
-    else if (m.number == field::NodeName)
-      node.name = m.payload;
-    else if (m.number == field::NodeOperator)
-      node.op = m.payload;
-    else if (m.number == field::NodeDomain)
-      node.domain = m.payload;
-  }
-  return node;
+bool isNeverEmpty(const onnx::ValueInfo &value) {
+  return value.hasShape && std::all_of(value.shape.begin(), value.shape.end(),
+                                       [](int64_t length) { return length > 0; });
 }
 
 /// "GRU 'encoder'": as it may stand in a message of ONNX Runtime, and be found there again.
-std::string describe(const Node &node) {
+std::string describe(const onnx::Node &node) {
   constexpr size_t Most = 80;
-  std::string name(node.name.empty() ? node.output : node.name);
+  std::string name(node.name);
+  if (name.empty() && !node.outputs.empty())
+    name = node.outputs[0];
   name.resize(std::min(name.size(), Most));
   for (char &c : name)
     if (c < ' ' || c == '\'' || c == '[' || c == ']')
@@ -134,14 +88,12 @@ std::string describe(const Node &node) {
 /// Writes messages anew where a recurrent layer is in them; what has none is copied as it is.
 class Guard {
 public:
-  std::optional<std::string> model(std::string_view bytes) {
-    for (WireMessage m(bytes); m.next();)
-      if (m.number == field::ModelGraph)
-        for (WireMessage g(m.payload); g.next();)
-          if (g.number == field::GraphInput)
-            if (const Value value = readValue(g.payload); value.isNeverEmpty)
-              neverEmpty_.insert(value.name);
-    return rewritten(bytes, [this](const WireMessage &m, std::string &out) {
+  std::optional<std::string> model(Span<const uint8_t> bytes) {
+    const onnx::Model model = onnx::scanModel(bytes);
+    for (const onnx::ValueInfo &input : model.graph.inputs)
+      if (isNeverEmpty(input))
+        neverEmpty_.insert(input.name);
+    return rewritten(textOf(bytes), [this](const WireMessage &m, std::string &out) {
       if (m.number == field::ModelGraph)
         return replaced(m, nodes(m.payload, field::GraphNode, 0, true), out);
       if (m.number == field::ModelFunctions)
@@ -190,9 +142,10 @@ private:
   }
 
   bool node(std::string_view bytes, uint32_t number, int depth, bool isMain, std::string &out) {
-    const Node read = readNode(bytes);
-    const bool isGuarded = read.isRecurrent() && !read.input.empty() &&
-                           !(isMain && neverEmpty_.count(read.input) != 0);
+    const onnx::Node layer = onnx::scanNode(bytes);
+    const std::string_view input = layer.inputs.empty() ? "" : layer.inputs[0];
+    const bool isGuarded =
+        isRecurrent(layer) && !input.empty() && !(isMain && neverEmpty_.count(input) != 0);
     const std::string output = std::string(Mark) + "." + std::to_string(guards_) + ".x";
     bool isFirst = isGuarded;
     std::optional<std::string> own = rewritten(bytes, [&](const WireMessage &m,
@@ -219,8 +172,8 @@ private:
       const std::string shape = std::string(Mark) + "." + std::to_string(guards_++) + ".shape";
       putBytes(out, number, nodeOf("Constant", {}, shape, shape, attribute));
       putBytes(out, number,
-               nodeOf("Reshape", {read.input, shape}, output,
-                      std::string(Mark) + "[" + describe(read) + "]", {}));
+               nodeOf("Reshape", {input, shape}, output,
+                      std::string(Mark) + "[" + describe(layer) + "]", {}));
     }
     putBytes(out, number, *own);
     return true;
@@ -246,67 +199,31 @@ template <size_t N> bool mentions(std::string_view buffer, const std::string_vie
   });
 }
 
-/// Looks through the nodes of a graph or function, and of the graphs in it.
-void readOperators(std::string_view bytes, uint32_t number, int depth, OnnxFacts &facts) {
-  if (depth > DeepestGraph)
-    return;
-  for (WireMessage m(bytes); m.next();) {
-    if (m.number != number)
-      continue;
-    const Node node = readNode(m.payload);
-    facts.hasRecurrence |= node.isRecurrent();
-    facts.isNeverEmpty |=
-        std::find(std::begin(Fragile), std::end(Fragile), node.op) != std::end(Fragile);
-    for (WireMessage a(m.payload); a.next();)
-      for (WireMessage g(a.payload); a.number == field::NodeAttribute && g.next();)
-        if (g.number == field::AttributeGraph || g.number == field::AttributeGraphs)
-          readOperators(g.payload, field::GraphNode, depth + 1, facts);
-  }
-}
-
 } // namespace
 
-OnnxFacts factsOf(Span<const uint8_t> model) {
+OnnxFacts factsOf(Span<const uint8_t> bytes) {
   OnnxFacts facts;
-  if (isOrtFormat(model)) {
-    facts.isNeverEmpty = mentions(textOf(model), Recurrent) || mentions(textOf(model), Fragile);
+  if (isOrtFormat(bytes)) {
+    facts.isNeverEmpty = mentions(textOf(bytes), Recurrent) || mentions(textOf(bytes), Fragile);
     return facts;
   }
-  std::set<std::string, std::less<>> initializers;
-  std::vector<Value> inputs;
-  for (WireMessage part(textOf(model)); part.next();) {
-    if (part.number == field::ModelFunctions)
-      readOperators(part.payload, field::FunctionNode, 0, facts);
-    if (part.number != field::ModelGraph)
-      continue;
-    readOperators(part.payload, field::GraphNode, 0, facts);
-    for (WireMessage m(part.payload); m.next();) {
-      if (m.number == field::GraphInitializer) {
-        initializers.insert(nameOfTensor(m.payload));
-      } else if (m.number == field::GraphSparseInitializer) {
-        for (WireMessage sparse(m.payload); sparse.next();)
-          if (sparse.number == field::SparseValues)
-            initializers.insert(nameOfTensor(sparse.payload));
-      } else if (m.number == field::GraphInput) {
-        inputs.push_back(readValue(m.payload));
-      } else if (m.number == field::GraphOutput) {
-        if (const Value value = readValue(m.payload); !value.hasShape)
-          facts.shapelessOutputs.emplace_back(value.name);
-      }
-    }
-  }
-  for (const Value &input : inputs) {
-    if (initializers.find(input.name) != initializers.end())
-      facts.defaults.emplace_back(input.name);
-    else if (input.isTensor && !input.hasShape)
+  const onnx::Model model = onnx::scanModel(bytes);
+  onnx::eachNode(model, [&](const onnx::Node &node) {
+    facts.hasRecurrence |= isRecurrent(node);
+    facts.isNeverEmpty |= isOneOf(node.op, Fragile);
+  });
+  facts.defaults = onnx::defaultsOf(model);
+  for (const onnx::ValueInfo &input : model.graph.inputs)
+    if (input.isTensor && !input.hasShape &&
+        std::find(facts.defaults.begin(), facts.defaults.end(), input.name) == facts.defaults.end())
       facts.shapelessInputs.emplace_back(input.name);
-  }
+  for (const onnx::ValueInfo &output : model.graph.outputs)
+    if (!output.hasShape)
+      facts.shapelessOutputs.emplace_back(output.name);
   return facts;
 }
 
-std::optional<std::string> guardedModel(Span<const uint8_t> model) {
-  return Guard().model(textOf(model));
-}
+std::optional<std::string> guardedModel(Span<const uint8_t> model) { return Guard().model(model); }
 
 std::string guardFailure(std::string_view message) {
   const size_t at = message.find(std::string(Mark) + "[");
@@ -344,6 +261,39 @@ std::string shapeProbe(const std::vector<std::string> &values) {
   }
   putBytes(out, field::ModelGraph, graph);
   return out;
+}
+
+bool paysToPrepack(Span<const uint8_t> bytes) {
+  constexpr uint64_t PanelColumns = 16;
+  constexpr double FewestWeights = 1 << 15, MostPadded = 1.25;
+  constexpr uint64_t LongestSide = uint64_t(1) << 31; // a file has at most 2 GiB
+  const onnx::Model model = onnx::scanModel(bytes);
+  std::map<std::string_view, const onnx::Tensor *> matrices;
+  for (const onnx::Tensor &tensor : model.graph.initializers)
+    matrices.emplace(tensor.name, &tensor);
+  std::set<std::string_view> counted; // a matrix that two nodes share counts once
+  double weights = 0, packed = 0;     // no overflow, and exact for all that a file may hold
+  for (const onnx::Node &node : model.graph.nodes) {
+    if ((node.op != "Gemm" && node.op != "MatMul") || node.inputs.size() < 2)
+      continue;
+    const auto found = matrices.find(node.inputs[1]);
+    if (found == matrices.end() || !counted.insert(node.inputs[1]).second)
+      continue;
+    const onnx::Tensor &matrix = *found->second;
+    if (matrix.shape.size() != 2 || fromOnnx(int64_t(matrix.type)) != ElementType::Float32)
+      continue;
+    const bool isTransposed =
+        std::any_of(node.attributes.begin(), node.attributes.end(),
+                    [](const onnx::Attribute &a) { return a.name == "transB" && a.integer != 0; });
+    const auto rows = uint64_t(matrix.shape[isTransposed]);
+    const auto columns = uint64_t(matrix.shape[!isTransposed]);
+    if (rows > LongestSide || columns > LongestSide)
+      continue;
+    const uint64_t padded = (columns + PanelColumns - 1) / PanelColumns * PanelColumns;
+    weights += double(rows) * double(columns);
+    packed += double(rows) * double(padded);
+  }
+  return weights >= FewestWeights && packed <= MostPadded * weights;
 }
 
 } // namespace mlbridge::engine

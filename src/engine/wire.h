@@ -4,9 +4,9 @@
 #ifndef MLBRIDGE_ENGINE_WIRE_H
 #define MLBRIDGE_ENGINE_WIRE_H
 
-#include <charconv>
+#include <mlbridge/tensor.h>
+
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace mlbridge::engine {
@@ -104,6 +104,10 @@ private:
   bool whole_ = true;
 };
 
+inline std::string_view textOf(Span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+}
+
 /// "weights.bin", "data/weights.bin"; nothing that leaves the model's folder.
 inline bool staysInFolder(std::string_view location) {
   if (location.empty() || location.front() == '/' || location.find('\0') != std::string_view::npos)
@@ -117,37 +121,6 @@ inline bool staysInFolder(std::string_view location) {
     location.remove_prefix(slash + 1);
   }
 }
-
-inline bool readDecimal(std::string_view text, uint64_t &out) {
-  const char *begin = text.data(), *end = begin + text.size();
-  const auto [stop, error] = std::from_chars(begin, end, out);
-  return error == std::errc() && stop == end;
-}
-
-/// Where a tensor's elements lie beside the model.
-struct ExternalPlace {
-  std::string_view location;
-  uint64_t offset = 0;
-  std::optional<uint64_t> length;
-  bool isReadable = true; ///< false: a number is none
-
-  /// Takes an entry of TensorProto.external_data.
-  void add(std::string_view bytes) {
-    std::string_view key, value;
-    for (WireMessage entry(bytes); entry.next();) {
-      if (entry.number == 1)
-        key = entry.payload;
-      else if (entry.number == 2)
-        value = entry.payload;
-    }
-    if (key == "location")
-      location = value;
-    else if (key == "offset")
-      isReadable &= readDecimal(value, offset);
-    else if (key == "length")
-      isReadable &= readDecimal(value, length.emplace());
-  }
-};
 
 } // namespace mlbridge::engine
 

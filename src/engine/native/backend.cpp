@@ -24,7 +24,7 @@ struct Slot {
 
 /// A plan whose operands are addresses in the buffers of one runner.
 struct Bound {
-  std::shared_ptr<const Plan> plan;
+  SharedPlan plan;
   Program program;
   Buffer values;               ///< what the plan was made for, if shapes depend on values
   std::vector<size_t> offsets; ///< of the values that it computes, and their size
@@ -141,7 +141,7 @@ private:
     std::vector<Shape> shapes;
     for (const Slot &input : inputs_)
       shapes.push_back(input.shape);
-    Expected<std::shared_ptr<const Plan>> plan = network_->plan(shapes, deadline, settled);
+    Expected<SharedPlan> plan = network_->plan(shapes, deadline, settled);
     if (!plan)
       return plan.status();
     auto bound = std::make_unique<Bound>();
@@ -256,35 +256,13 @@ private:
   }
 
   Status link(Bound &bound) {
-    const Plan &plan = *bound.plan;
-    std::vector<void *> operands;
-    bound.program.reserve(plan.steps.size(), plan.operands.size());
-    for (const Step &step : plan.steps) {
-      operands.clear();
-      for (uint32_t i = 0; i < step.operandCount; ++i)
-        operands.push_back(address(bound, plan.operands[step.firstOperand + i]));
-      bound.program.add(step.kind, step.kernel, operands,
-                        plan.parameters.data() + step.firstParameter);
-    }
-    return bound.program.finish(plan.isLong);
-  }
-
-  void *address(const Bound &bound, const Operand &operand) {
-    switch (operand.place) {
-    case Place::None:
-      return nullptr;
-    case Place::Input:
-      return inputs_[operand.index].memory.data() + operand.offset;
-    case Place::Output:
-      return (bound.decides() ? values_.data() + bound.offsets[operand.index]
-                              : outputs_[operand.index].memory.data()) +
-             operand.offset;
-    case Place::Workspace:
-      return workspace_.data() + operand.offset;
-    case Place::Constant:
-      return const_cast<uint8_t *>(bound.plan->constants[operand.index]->data()) + operand.offset;
-    }
-    return nullptr;
+    std::vector<uint8_t *> inputs, outputs;
+    for (Slot &input : inputs_)
+      inputs.push_back(input.memory.data());
+    for (size_t i = 0; i < bound.plan->outputs.size(); ++i)
+      outputs.push_back(bound.decides() ? values_.data() + bound.offsets[i]
+                                        : outputs_[i].memory.data());
+    return bound.program.link(*bound.plan, inputs, outputs, workspace_.data());
   }
 
   const std::shared_ptr<Network> network_;

@@ -206,11 +206,10 @@ Status Planner::fold(size_t firstStep, uint32_t firstValue) {
   return Status();
 }
 
-Value *Planner::packed(KernelId kernel, const Shape &shape, Value *x,
-                       const std::vector<int64_t> &parameters) {
-  std::shared_ptr<const Buffer> *kept = nullptr;
+Value *Planner::packed(KernelId kernel, const Shape &shape, Value *x, const Integers &parameters) {
+  SharedBytes *kept = nullptr;
   if (const onnx::Tensor *tensor = x->root->initializer) {
-    std::vector<int64_t> key{static_cast<int64_t>(kernel), static_cast<int64_t>(x->offset)};
+    Integers key{static_cast<int64_t>(kernel), static_cast<int64_t>(x->offset)};
     key.insert(key.end(), parameters.begin(), parameters.end());
     kept = &weights_.packed(tensor, std::move(key));
     if (*kept)
@@ -239,7 +238,7 @@ Status Planner::unsettled(const std::string &why) {
   return fail({Code::Unsupported, why + ", which native cannot work out before evaluating"});
 }
 
-bool Planner::settle(const std::vector<Value *> &values) {
+bool Planner::settle(const Values &values) {
   bool areKnown = bool(status_);
   for (Value *value : values) {
     if (!status_ || !value || value->isConstant() || value->settled)

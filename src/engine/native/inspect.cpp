@@ -17,7 +17,8 @@ void addWeights(const onnx::Tensor &tensor, Inspection &report) {
   const std::optional<ElementType> type = onnx::elementType(tensor.type);
   report.parameters += elements;
   report.parameterBytes += elements * (type ? sizeOf(*type) : 0);
-  const std::string file(onnx::externalFile(tensor));
+  const onnx::Place place = onnx::placeOf(tensor);
+  const std::string file(place.isExternal ? place.location : "");
   auto &files = report.externalFiles;
   if (!file.empty() && std::find(files.begin(), files.end(), file) == files.end())
     files.push_back(file);
@@ -53,11 +54,9 @@ std::string signatureOf(const onnx::Graph &graph) {
 
 Expected<Inspection> inspect(const std::string &path) {
   const Limits limits = toolLimits();
-  Expected<Buffer> file = engine::readFile(path, onnx::ModelLimit, limits.deadline);
+  Expected<Buffer> file = engine::readModelFile(path, nullptr, onnx::ModelLimit, limits.deadline);
   if (!file)
     return file.status();
-  if (const std::string what = engine::whatInstead(file->span()); !what.empty())
-    return Status(Code::InvalidModel, path + " is " + what);
   Expected<onnx::Model> model = onnx::readModel(file->span(), limits.deadline);
   if (!model)
     return model.status().withContext(path);
@@ -96,7 +95,7 @@ Expected<Inspection> inspect(const std::string &path) {
     shapes.push_back(spec.shape);
     std::replace(shapes.back().begin(), shapes.back().end(), Dynamic, int64_t(1));
   }
-  Expected<std::shared_ptr<const Plan>> planned = (*network)->plan(shapes, limits.deadline);
+  Expected<SharedPlan> planned = (*network)->plan(shapes, limits.deadline);
   if (!planned && !(*network)->someShapes().empty())
     planned = (*network)->plan((*network)->someShapes(), limits.deadline);
   if (planned && (*planned)->decisions.empty()) {

@@ -20,16 +20,14 @@ namespace {
 constexpr int64_t LongestTried = int64_t(1) << 24;
 constexpr size_t MostAttempts = 2000;
 
-using Numbers = std::vector<int64_t>;
-
-void addOnce(Numbers &to, int64_t number) {
+void addOnce(Integers &to, int64_t number) {
   if (std::find(to.begin(), to.end(), number) == to.end())
     to.push_back(number);
 }
 
 /// The lengths and numbers of elements at a node, in a certain order.
-Numbers quantities(const Stop &stop) {
-  Numbers all;
+Integers quantities(const Stop &stop) {
+  Integers all;
   for (const Shape &shape : stop.shapes) {
     all.insert(all.end(), shape.begin(), shape.end());
     all.push_back(static_cast<int64_t>(elementCount(shape).value_or(0)));
@@ -38,8 +36,8 @@ Numbers quantities(const Stop &stop) {
 }
 
 /// What the quantities at a node may have to be. Nothing comes last.
-Numbers targets(const Stop &stop) {
-  Numbers all = quantities(stop);
+Integers targets(const Stop &stop) {
+  Integers all = quantities(stop);
   int64_t sum = 0, product = 1;
   for (const int64_t number : stop.numbers) {
     const int64_t size = number < 0 ? 0 : std::min(number, LongestTried);
@@ -58,8 +56,8 @@ Numbers targets(const Stop &stop) {
 
 /// What comes of planning for some lengths.
 struct Network::Attempt {
-  Numbers lengths; ///< of all dynamic dimensions
-  std::shared_ptr<const Plan> plan;
+  Integers lengths; ///< of all dynamic dimensions
+  SharedPlan plan;
   Status status;
   Stop stop;
 
@@ -81,7 +79,7 @@ public:
         if (spec.shape[axis] == Dynamic)
           names.push_back(nameOf(spec.name, axis));
     for (size_t i = 0; i < names.size(); ++i) {
-      Numbers same;
+      Integers same;
       for (size_t k = i; k < names.size(); ++k)
         if (k == i || (!names[i].empty() && names[i] == names[k]))
           same.push_back(static_cast<int64_t>(k));
@@ -95,18 +93,18 @@ public:
   }
 
   /// The dynamic dimensions that have one length; the last ones are single dimensions.
-  std::vector<Numbers> variables;
+  std::vector<Integers> variables;
 
-  static Numbers with(Numbers lengths, const Numbers &variable, int64_t length) {
+  static Integers with(Integers lengths, const Integers &variable, int64_t length) {
     for (const int64_t i : variable)
       lengths[static_cast<size_t>(i)] = length;
     return lengths;
   }
-  static int64_t lengthOf(const Attempt &attempt, const Numbers &variable) {
+  static int64_t lengthOf(const Attempt &attempt, const Integers &variable) {
     return attempt.lengths[static_cast<size_t>(variable[0])];
   }
-  Attempt ofAll(int64_t length) { return attempt(Numbers(all_.size(), length)); }
-  Attempt attempt(const Numbers &lengths) {
+  Attempt ofAll(int64_t length) { return attempt(Integers(all_.size(), length)); }
+  Attempt attempt(const Integers &lengths) {
     ++attempts_;
     return network_.attempt(lengths, deadline_, lacking_);
   }
@@ -138,7 +136,7 @@ private:
     best = std::move(other);
     return true;
   }
-  bool tryLengths(Attempt &best, Numbers lengths) {
+  bool tryLengths(Attempt &best, Integers lengths) {
     for (const int64_t length : lengths)
       if (length < 0 || length > LongestTried)
         return false;
@@ -150,20 +148,20 @@ private:
 
   /// Takes what a node gets for linear in each length.
   bool solve(Attempt &best) {
-    const Numbers now = quantities(best.stop);
+    const Integers now = quantities(best.stop);
     slopes_.clear();
-    for (const Numbers &variable : variables) {
+    for (const Integers &variable : variables) {
       if (isOver())
         return false;
       Attempt longer = attempt(with(best.lengths, variable, lengthOf(best, variable) + 1));
-      Numbers then = quantities(longer.stop);
+      Integers then = quantities(longer.stop);
       const bool isSameNode =
           longer.stop.progress == best.stop.progress && then.size() == now.size();
       if (consider(best, std::move(longer)))
         return true;
       for (size_t i = 0; i < now.size() && isSameNode; ++i)
         then[i] -= now[i];
-      slopes_.push_back(isSameNode ? std::move(then) : Numbers(now.size()));
+      slopes_.push_back(isSameNode ? std::move(then) : Integers(now.size()));
     }
     for (size_t v = 0; v < variables.size(); ++v)
       for (const int64_t target : targets(best.stop))
@@ -178,7 +176,7 @@ private:
   /// Gives an input of the node, or all of them, the shape of another one, or that which its
   /// numbers are, from the first or from the last dimension on. Of lengths that don't change, those
   /// of the others count too.
-  bool align(Attempt &best, Numbers values) {
+  bool align(Attempt &best, Integers values) {
     std::vector<Shape> shapes = best.stop.shapes;
     const size_t count = shapes.size(), all = count;
     shapes.push_back(best.stop.numbers);
@@ -187,7 +185,7 @@ private:
     for (size_t i = 0, at = 0; i < shapes.size(); at += shapes[i++].size() + 1)
       first.push_back(at);
     const auto isFixed = [&](size_t i) {
-      for (const Numbers &slopes : slopes_)
+      for (const Integers &slopes : slopes_)
         if (i < slopes.size() && slopes[i])
           return false;
       return true;
@@ -198,7 +196,7 @@ private:
           const auto place = [&](size_t input, size_t k) {
             return first[input] + (atEnd ? shapes[input].size() - 1 - k : k);
           };
-          Numbers lengths = best.lengths;
+          Integers lengths = best.lengths;
           for (size_t k = 0; k < shapes[from].size(); ++k) {
             int64_t target = values[place(from, k)];
             for (size_t i = 0; to == all && i < count && !isFixed(place(from, k)); ++i)
@@ -217,7 +215,7 @@ private:
   }
 
   /// So that quantity i grows by `difference`.
-  void setLength(Numbers &lengths, size_t i, int64_t difference) const {
+  void setLength(Integers &lengths, size_t i, int64_t difference) const {
     for (size_t v = variables.size(); v-- > 0;)
       if (const int64_t slope = slopes_[v][i]; slope && difference % slope == 0) {
         const auto at = static_cast<size_t>(variables[v][0]);
@@ -228,7 +226,7 @@ private:
 
   bool guess(Attempt &best) {
     for (const int64_t length : {1, 4, 6, 8, 5, 7, 12, 16, 24, 32, 64, 60, 128, 256, 120, 5040}) {
-      for (const Numbers &variable : variables)
+      for (const Integers &variable : variables)
         if (tryLengths(best, with(best.lengths, variable, length)))
           return true;
       if (tryLengths(best, with(best.lengths, all_, length)))
@@ -239,7 +237,7 @@ private:
 
   /// One more length may have to be another one before any of them is of use.
   bool detour(Attempt &best) {
-    Numbers some{1, 3, 4};
+    Integers some{1, 3, 4};
     for (const int64_t target : targets(best.stop))
       addOnce(some, target);
     for (const int64_t length : some)
@@ -259,8 +257,8 @@ private:
   Network &network_;
   const Lacking &lacking_;
   const Deadline deadline_, until_;
-  Numbers all_;
-  std::vector<Numbers> tried_, slopes_; ///< slopes: of the quantities, for each variable
+  Integers all_;
+  std::vector<Integers> tried_, slopes_; ///< slopes: of the quantities, for each variable
   size_t attempts_ = 0;
 };
 
@@ -279,8 +277,7 @@ std::vector<Shape> Network::shapesOf(const Shape &lengths) const {
 Network::Attempt Network::attempt(const Shape &lengths, const Deadline &deadline,
                                   const Lacking &lacking) {
   Attempt made{lengths, nullptr, {}, {}};
-  Expected<std::shared_ptr<const Plan>> plan =
-      makePlan(shapesOf(lengths), deadline, {}, lacking, &made.stop);
+  Expected<SharedPlan> plan = makePlan(shapesOf(lengths), deadline, {}, lacking, &made.stop);
   made.status = plan.status();
   if (!plan)
     return made;
@@ -357,7 +354,7 @@ Status Network::describeOutputs(LengthSearch &search, const Attempt &found,
   add(found);
   add(search.ofAll(3));
   const size_t ordinary = all.size();
-  for (const Numbers &variable : search.variables) {
+  for (const Integers &variable : search.variables) {
     const int64_t length = LengthSearch::lengthOf(found, variable);
     for (const int64_t other : {length + 1, length * 2, int64_t(1), int64_t(0)})
       if (!depends && !search.isOver())
@@ -392,20 +389,19 @@ Status Network::describeOutputs(LengthSearch &search, const Attempt &found,
 
 namespace {
 
-/// All inputs are ones, zeros, or by turns.
-void fill(Buffer &memory, ElementType type, size_t count, int sample) {
-  std::memset(memory.data(), 0, memory.size());
-  const size_t size = sizeOf(type);
+/// Makes an input of zeros one of ones (sample 0), of zeros (1), or of both by turns (2).
+void fill(uint8_t *zeros, const TensorSpec &spec, int sample) {
+  const size_t size = sizeOf(spec.type), count = elementCount(spec.shape).value_or(0);
   uint8_t one[8] = {1};
-  if (type == ElementType::Float16)
+  if (spec.type == ElementType::Float16)
     std::memcpy(one, "\x00\x3c", 2);
-  if (type == ElementType::Float32)
+  if (spec.type == ElementType::Float32)
     std::memcpy(one, "\x00\x00\x80\x3f", 4);
-  if (type == ElementType::Float64)
+  if (spec.type == ElementType::Float64)
     std::memcpy(one, "\x00\x00\x00\x00\x00\x00\xf0\x3f", 8);
   for (size_t i = 0; i < count; ++i)
     if (sample == 0 || (sample == 2 && i % 2 == 0))
-      std::memcpy(memory.data() + i * size, one, size);
+      std::memcpy(zeros + i * size, one, size);
 }
 
 } // namespace
@@ -415,56 +411,34 @@ Expected<std::vector<Shape>> Network::sampleOutputs(const Attempt &found, int sa
                                                     const Deadline &deadline) {
   constexpr Duration Longest = std::chrono::milliseconds(50);
   const Plan &plan = *found.plan;
-  std::vector<Buffer> inputs(plan.inputs.size()), values(plan.outputs.size());
-  const auto make = [](Buffer &memory, const TensorSpec &spec) {
-    return memory.resize(
-        std::max<size_t>(elementCount(spec.shape).value_or(0) * sizeOf(spec.type), 8));
-  };
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (Status s = make(inputs[i], plan.inputs[i]); !s)
-      return s;
-    fill(inputs[i], plan.inputs[i].type, elementCount(plan.inputs[i].shape).value_or(0), sample);
-  }
-  std::vector<const void *> at;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (Status s = make(values[i], plan.outputs[i]); !s)
-      return s;
-    std::memset(values[i].data(), 0, values[i].size());
-    at.push_back(values[i].data());
-  }
-  Buffer workspace;
-  if (Status s = workspace.resize(std::max<size_t>(plan.workspace, 64)); !s)
+  std::vector<Buffer> memory(plan.inputs.size() + plan.outputs.size() + 1);
+  std::vector<uint8_t *> places;
+  const auto add = [&](uint64_t size) {
+    Buffer &zeros = memory[places.size()];
+    Status s = zeros.resize(std::max<size_t>(size, 64));
+    if (s)
+      std::memset(zeros.data(), 0, zeros.size());
+    places.push_back(zeros.data());
     return s;
-  std::memset(workspace.data(), 0, workspace.size());
-  const auto address = [&](const Operand &operand) -> uint8_t * {
-    switch (operand.place) {
-    case Place::None:
-      return nullptr;
-    case Place::Input:
-      return inputs[operand.index].data() + operand.offset;
-    case Place::Output:
-      return values[operand.index].data() + operand.offset;
-    case Place::Workspace:
-      return workspace.data() + operand.offset;
-    case Place::Constant:
-      return const_cast<uint8_t *>(plan.constants[operand.index]->data()) + operand.offset;
-    }
-    return nullptr;
   };
+  for (const std::vector<TensorSpec> *specs : {&plan.inputs, &plan.outputs})
+    for (const TensorSpec &spec : *specs)
+      if (Status s = add(elementCount(spec.shape).value_or(0) * sizeOf(spec.type)); !s)
+        return s;
+  if (Status s = add(plan.workspace); !s)
+    return s;
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    fill(places[i], plan.inputs[i], sample);
+  const Span<uint8_t *const> inputs(places.data(), plan.inputs.size());
+  const Span<uint8_t *const> outputs(places.data() + inputs.size(), plan.outputs.size());
   Program program;
-  program.reserve(plan.steps.size(), plan.operands.size());
-  for (const Step &step : plan.steps) {
-    std::vector<void *> operands;
-    for (uint32_t i = 0; i < step.operandCount; ++i)
-      operands.push_back(address(plan.operands[step.firstOperand + i]));
-    program.add(step.kind, step.kernel, operands, plan.parameters.data() + step.firstParameter);
-  }
-  if (Status s = program.finish(plan.isLong); !s)
+  if (Status s = program.link(plan, inputs, outputs, places.back()); !s)
     return s;
   if (!program.run(std::min(Longest, deadline.left())))
     return Status(Code::DeadlineExceeded, "the values on which shapes depend take long");
-  const Expected<std::shared_ptr<const Plan>> settled =
-      makePlan(shapesOf(found.lengths), deadline, {&plan, at.data()}, {});
+  const std::vector<const void *> values(outputs.begin(), outputs.end());
+  const Expected<SharedPlan> settled =
+      makePlan(shapesOf(found.lengths), deadline, {&plan, values.data()}, {});
   if (!settled)
     return settled.status();
   std::vector<Shape> shapes;

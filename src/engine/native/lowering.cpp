@@ -48,7 +48,7 @@ std::string_view Lowering::text(std::string_view name, std::string_view otherwis
   const onnx::Attribute *attribute = typed(*this, name, TextAttribute);
   return attribute ? attribute->text : otherwise;
 }
-const std::vector<int64_t> *Lowering::integers(std::string_view name) {
+const Integers *Lowering::integers(std::string_view name) {
   const onnx::Attribute *attribute = typed(*this, name, IntegersAttribute);
   return attribute ? &attribute->integers : nullptr;
 }
@@ -64,7 +64,7 @@ bool Lowering::axis(int64_t &axis, size_t rank) {
   return true;
 }
 
-bool Lowering::axes(std::vector<int64_t> &axes, size_t rank) {
+bool Lowering::axes(Integers &axes, size_t rank) {
   std::vector<bool> seen(rank);
   for (int64_t &a : axes) {
     if (!axis(a, rank))
@@ -109,18 +109,17 @@ static void cast(const Value *value, const uint8_t *bytes, ElementType type, voi
   kernelsFor(InstructionSet::Portable)[static_cast<size_t>(KernelId::Cast)](operands, parameters);
 }
 
-bool Lowering::read(size_t i, std::string_view attribute, std::vector<int64_t> &out,
-                    bool isOptional) {
+bool Lowering::read(size_t i, std::string_view attribute, Integers &out, bool isOptional) {
   if (in(i))
     return read(in(i), out);
-  if (const std::vector<int64_t> *given = integers(attribute))
+  if (const Integers *given = integers(attribute))
     out = *given;
   else if (!isOptional)
     return invalid("its '", attribute, "' is missing");
   return bool(status());
 }
 
-bool Lowering::read(Value *value, std::vector<int64_t> &out) {
+bool Lowering::read(Value *value, Integers &out) {
   if (value->type != ElementType::Int64 && value->type != ElementType::Int32)
     return invalid(std::string("lengths or indices must be int32 or int64, not "),
                    name(value->type));
@@ -133,7 +132,7 @@ bool Lowering::read(Value *value, std::vector<int64_t> &out) {
 }
 
 bool Lowering::read(Value *value, int64_t &out) {
-  std::vector<int64_t> all;
+  Integers all;
   if (!read(value, all))
     return false;
   if (all.size() != 1)
@@ -185,9 +184,8 @@ Value *Lowering::constantReal(ElementType type, double value) {
 
 Value *Lowering::fault() { return planner.fault(); }
 
-const Status &Lowering::emit(KernelId kernel, const std::vector<Value *> &results,
-                             const std::vector<Value *> &reads,
-                             const std::vector<int64_t> &parameters) {
+const Status &Lowering::emit(KernelId kernel, const Values &results, const Values &reads,
+                             const Integers &parameters) {
   planner.emit(kernel, results, reads, parameters);
   return status();
 }

@@ -13,6 +13,8 @@
 namespace mlbridge::native {
 
 class Planner;
+struct Value;
+using Values = std::vector<Value *>;
 
 /// A tensor of the network while it is planned. Owned by the planner; addresses are stable.
 struct Value {
@@ -25,7 +27,7 @@ struct Value {
   Value *root = this;                        ///< whose bytes these are
   uint64_t offset = 0;                       ///< into them
   size_t capacity = 0;                       ///< bytes of a root
-  std::shared_ptr<const Buffer> constant;    ///< of a root
+  SharedBytes constant;                      ///< of a root
   const void *settled = nullptr;             ///< what the value is in this plan
   const onnx::Tensor *initializer = nullptr; ///< where a constant root comes from
   int producer = -1;                         ///< the last step that wrote it
@@ -49,14 +51,12 @@ struct Refused {
 /// need no check: values can still be made and steps emitted, to no effect.
 class Lowering {
 public:
-  Lowering(Planner &planner, const onnx::Node &node, int64_t version)
-      : planner(planner), node(node), version(version) {}
+  Lowering(Planner &planner, const onnx::Node &node) : planner(planner), node(node) {}
 
   Planner &planner;
   const onnx::Node &node;
-  const int64_t version; ///< of the operator set
-  std::vector<Value *> inputs;
-  std::vector<Value *> results;
+  Values inputs;
+  Values results;
 
   /// Null if it was left out.
   Value *in(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
@@ -74,7 +74,7 @@ public:
   int64_t integer(std::string_view name, int64_t otherwise);
   double real(std::string_view name, double otherwise);
   std::string_view text(std::string_view name, std::string_view otherwise);
-  const std::vector<int64_t> *integers(std::string_view name);
+  const Integers *integers(std::string_view name);
 
   // Failures.
   const Status &status() const;
@@ -87,16 +87,15 @@ public:
 
   /// From −rank … rank − 1 to 0 … rank − 1.
   bool axis(int64_t &axis, size_t rank);
-  bool axes(std::vector<int64_t> &axes, size_t rank);
+  bool axes(Integers &axes, size_t rank);
   /// The shape that all can be broadcast to.
   bool broadcast(const std::vector<const Value *> &values, Shape &out);
 
   /// Numbers that are input i or, in older versions, an attribute. False without them unless they
   /// are optional, and on failure.
-  bool read(size_t i, std::string_view attribute, std::vector<int64_t> &out,
-            bool isOptional = false);
+  bool read(size_t i, std::string_view attribute, Integers &out, bool isOptional = false);
   /// The value of an int32 or int64 tensor on which shapes depend.
-  bool read(Value *value, std::vector<int64_t> &out);
+  bool read(Value *value, Integers &out);
   /// One such number.
   bool read(Value *value, int64_t &out);
   /// Of any number type.
@@ -117,8 +116,8 @@ public:
   Value *fault();
 
   /// Operands are results, then what is read. Null operands are allowed.
-  const Status &emit(KernelId kernel, const std::vector<Value *> &results,
-                     const std::vector<Value *> &reads, const std::vector<int64_t> &parameters);
+  const Status &emit(KernelId kernel, const Values &results, const Values &reads,
+                     const Integers &parameters);
 
 private:
   Refused fail(const Status &why);

@@ -55,14 +55,9 @@ Expected<std::shared_ptr<Network>> Network::open(const std::string &path, const 
   network->path_ = path;
   network->folder_ = memory ? std::string() : folderOf(path);
   network->memory_ = limits.memory;
-  Expected<Buffer> file = memory ? engine::copyBytes(*memory, onnx::ModelLimit)
-                                 : engine::readFile(path, onnx::ModelLimit, limits.deadline);
+  Expected<Buffer> file = engine::readModelFile(path, memory, onnx::ModelLimit, limits.deadline);
   if (!file)
     return file.status();
-  if (file->empty())
-    return Status(Code::InvalidModel, path + " is empty");
-  if (const std::string what = engine::whatInstead(file->span()); !what.empty())
-    return Status(Code::InvalidModel, path + " is " + what);
   network->file_ = std::move(*file);
   // Giving the file back takes time as well, about this.
   Deadline deadline = limits.deadline;
@@ -98,7 +93,7 @@ Status Network::load(const Deadline &deadline) {
   }
   if (!isFixed)
     return findLengths(deadline, lacking);
-  Expected<std::shared_ptr<const Plan>> only = makePlan(shapes, deadline, {}, lacking);
+  Expected<SharedPlan> only = makePlan(shapes, deadline, {}, lacking);
   if (!only)
     return lacking.isEmpty() || only.status().code() == Code::Unsupported ? only.status()
                                                                           : lacking.status();
@@ -199,15 +194,13 @@ Status Network::readSignature(Lacking &lacking) {
   return Status();
 }
 
-Expected<std::shared_ptr<const Plan>> Network::makePlan(const std::vector<Shape> &shapes,
-                                                        const Deadline &deadline,
-                                                        const Settled &settled,
-                                                        const Lacking &lacking, Stop *stop) {
+Expected<SharedPlan> Network::makePlan(const std::vector<Shape> &shapes, const Deadline &deadline,
+                                       const Settled &settled, const Lacking &lacking, Stop *stop) {
   std::vector<TensorSpec> inputs = signature_.inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
     inputs[i].shape = shapes[i];
   Planner planner(*model_, *weights_, {deadline, memory_}, settled, lacking);
-  Expected<std::shared_ptr<const Plan>> plan = planner.plan(inputs);
+  Expected<SharedPlan> plan = planner.plan(inputs);
   if (stop)
     *stop = planner.stop();
   if (!plan && !planner.lacking().isEmpty() && plan.status().code() != Code::DeadlineExceeded)
@@ -221,8 +214,8 @@ Expected<std::shared_ptr<const Plan>> Network::makePlan(const std::vector<Shape>
   return plan;
 }
 
-Expected<std::shared_ptr<const Plan>>
-Network::plan(const std::vector<Shape> &shapes, const Deadline &deadline, const Settled &settled) {
+Expected<SharedPlan> Network::plan(const std::vector<Shape> &shapes, const Deadline &deadline,
+                                   const Settled &settled) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto isFree = [this] { return !isPlanning_; };
@@ -256,7 +249,7 @@ Network::plan(const std::vector<Shape> &shapes, const Deadline &deadline, const 
   if (!model_)
     return Status(Code::InvalidArgument,
                   "native: the network has fixed shapes, which differ from those given");
-  Expected<std::shared_ptr<const Plan>> plan = makePlan(shapes, deadline, settled, {});
+  Expected<SharedPlan> plan = makePlan(shapes, deadline, settled, {});
   if (!plan)
     return brief(plan.status()).withContext(path_);
   if (!settled.plan) {

@@ -11,11 +11,12 @@
 #include <memory>
 #include <mutex>
 
-namespace mlbridge::native {
-
-namespace onnx {
+namespace mlbridge::engine::onnx {
 struct Model;
 }
+
+namespace mlbridge::native {
+
 class Lacking;
 class Weights;
 struct Stop;
@@ -39,8 +40,8 @@ public:
   /// A plan for inputs of these shapes; kept for the next runner that asks. If it has decisions,
   /// its outputs are values on which shapes depend: the plan for them is had with `settled`, and
   /// isn't kept. Errors: InvalidModel, Unsupported, LimitExceeded, DeadlineExceeded.
-  Expected<std::shared_ptr<const Plan>> plan(const std::vector<Shape> &shapes,
-                                             const Deadline &deadline, const Settled &settled = {});
+  Expected<SharedPlan> plan(const std::vector<Shape> &shapes, const Deadline &deadline,
+                            const Settled &settled = {});
   /// Shapes of the inputs for which it was planned when it was opened; none if that isn't known.
   const std::vector<Shape> &someShapes() const { return someShapes_; }
   /// Bytes that the inputs, outputs and workspace of one evaluation may take.
@@ -60,9 +61,9 @@ private:
   Status describeOutputs(LengthSearch &search, const Attempt &found, const Deadline &deadline);
   Expected<std::vector<Shape>> sampleOutputs(const Attempt &found, int sample,
                                              const Deadline &deadline);
-  Expected<std::shared_ptr<const Plan>> makePlan(const std::vector<Shape> &shapes,
-                                                 const Deadline &deadline, const Settled &settled,
-                                                 const Lacking &lacking, Stop *stop = nullptr);
+  Expected<SharedPlan> makePlan(const std::vector<Shape> &shapes, const Deadline &deadline,
+                                const Settled &settled, const Lacking &lacking,
+                                Stop *stop = nullptr);
 
   std::string path_;
   Signature signature_;
@@ -75,9 +76,9 @@ private:
   // What planning needs; gone once the only plan is made.
   Buffer file_;
   std::string folder_; ///< of other files; empty for a model from memory
-  std::unique_ptr<onnx::Model> model_;
+  std::unique_ptr<engine::onnx::Model> model_;
   std::unique_ptr<Weights> weights_;
-  std::vector<std::shared_ptr<const Plan>> plans_; ///< the last used ones
+  std::vector<SharedPlan> plans_; ///< the last used ones
 };
 
 /// What `mlbridge inspect` says of a file. Errors: those of Network::open, except that what native

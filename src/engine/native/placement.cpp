@@ -52,9 +52,9 @@ private:
 
 } // namespace
 
-void Planner::removeDeadSteps(const std::vector<Value *> &results) {
+void Planner::removeDeadSteps(const Values &results) {
   std::vector<bool> needed(values_.size());
-  const auto needAll = [&](const std::vector<Value *> &values) {
+  const auto needAll = [&](const Values &values) {
     for (const Value *value : values)
       if (value)
         needed[value->root->id] = true;
@@ -135,7 +135,7 @@ Status Planner::placeValues(Plan &plan) {
       open = static_cast<int>(loops.size()) - 1;
     }
     within[i] = open;
-    const auto touch = [&](const std::vector<Value *> &operands) {
+    const auto touch = [&](const Values &operands) {
       for (const Value *value : operands) {
         if (!value || value->root->place != Place::Workspace)
           continue;
@@ -163,7 +163,7 @@ Status Planner::placeValues(Plan &plan) {
         last = loops[loop].end;
       life = {first, last};
     }
-  std::vector<std::vector<Value *>> dying(steps_.size()), born(steps_.size());
+  std::vector<Values> dying(steps_.size()), born(steps_.size());
   for (Value &value : values_) {
     const Life &life = lives[value.id];
     if (life.first == SIZE_MAX || &value != value.root)
@@ -216,9 +216,9 @@ Status Planner::placeValues(Plan &plan) {
   return Status();
 }
 
-Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSpec> &inputs,
-                                                      const std::vector<TensorSpec> &outputs,
-                                                      const std::vector<Value *> &results) {
+Expected<SharedPlan> Planner::finish(const std::vector<TensorSpec> &inputs,
+                                     const std::vector<TensorSpec> &outputs,
+                                     const Values &results) {
   auto plan = std::make_shared<Plan>();
   plan->inputs = inputs;
   plan->outputs = outputs;
@@ -240,7 +240,7 @@ Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSp
   }
   if (!status_)
     return status_;
-  std::vector<Value *> roots;
+  Values roots;
   for (Value &value : values_)
     if (value.place == Place::Output)
       roots.push_back(&value);
@@ -305,7 +305,7 @@ Expected<std::shared_ptr<const Plan>> Planner::finish(const std::vector<TensorSp
   constexpr uint64_t Long = 5'000'000;
   plan->multiplyAdds = multiplyAdds_;
   plan->isLong = workOf(0, steps_.size()).value_or(Long) >= Long;
-  return std::shared_ptr<const Plan>(std::move(plan));
+  return SharedPlan(std::move(plan));
 }
 
 } // namespace mlbridge::native

@@ -17,6 +17,11 @@
 
 namespace mlbridge::native {
 
+struct Plan;
+using SharedPlan = std::shared_ptr<const Plan>;
+using SharedBytes = std::shared_ptr<const Buffer>;
+using Integers = std::vector<int64_t>;
+
 enum class Place : uint8_t { None, Input, Output, Workspace, Constant };
 
 /// Where an operand lies: `offset` bytes into input, output or constant `index`, or into the
@@ -61,8 +66,8 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<Operand> operands;
   std::vector<int64_t> parameters;
-  std::vector<std::shared_ptr<const Buffer>> constants; ///< aligned to 64 bytes
-  uint64_t workspace = 0;                               ///< bytes, to be aligned to 64
+  std::vector<SharedBytes> constants; ///< aligned to 64 bytes
+  uint64_t workspace = 0;             ///< bytes, to be aligned to 64
   std::vector<Fault> faults;      ///< at the workspace's beginning; cleared before an evaluation
   std::vector<std::string> nodes; ///< "Gemm 'layer1'", for messages
   uint64_t multiplyAdds = 0;
@@ -88,12 +93,10 @@ class Program {
 public:
   /// `parameters` are read in every run, from where they are.
   void add(Step::Kind kind, KernelId kernel, Span<void *const> operands, const int64_t *parameters);
-  void reserve(size_t steps, size_t operands) {
-    code_.reserve(steps);
-    controls_.reserve(steps);
-    operands_.reserve(operands);
-  }
   bool isEmpty() const { return !isFinished_; }
+  /// All steps of a plan, over the memory of its inputs, outputs and workspace. Errors: of finish.
+  Status link(const Plan &plan, Span<uint8_t *const> inputs, Span<uint8_t *const> outputs,
+              uint8_t *workspace);
   /// After the last add. Internal if a kernel is missing or the control flow isn't nested.
   /// `isLong`: the deadline is looked at after each kernel, and not just in loops.
   Status finish(bool isLong);

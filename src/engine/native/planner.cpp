@@ -26,16 +26,16 @@ std::string quoted(std::string_view text) {
 
 } // namespace
 
-Expected<std::shared_ptr<const Buffer>> Weights::elements(const onnx::Tensor &tensor) {
+Expected<SharedBytes> Weights::elements(const onnx::Tensor &tensor) {
   std::weak_ptr<const Buffer> &kept = elements_[&tensor];
-  if (std::shared_ptr<const Buffer> there = kept.lock())
+  if (SharedBytes there = kept.lock())
     return there;
   Expected<Buffer> read = onnx::readElements(tensor, files_);
   if (!read)
     return read.status();
   auto bytes = std::make_shared<const Buffer>(std::move(*read));
   kept = bytes;
-  return std::shared_ptr<const Buffer>(std::move(bytes));
+  return SharedBytes(std::move(bytes));
 }
 
 const Status &Planner::fail(Status why) {
@@ -50,7 +50,7 @@ static std::optional<size_t> extent(Shape shape) {
   return elementCount(shape);
 }
 
-Expected<std::shared_ptr<const Buffer>> Planner::elements(const onnx::Tensor &tensor) {
+Expected<SharedBytes> Planner::elements(const onnx::Tensor &tensor) {
   // Memory is slow when it is new, and given back.
   const std::optional<ElementType> type = onnx::elementType(tensor.type);
   if (type && !hasTimeFor(elementCount(tensor.shape).value_or(0) * sizeOf(*type)))
@@ -96,8 +96,7 @@ Value *Planner::unknown() {
   return v;
 }
 
-Value *Planner::constant(ElementType type, const Shape &shape,
-                         std::shared_ptr<const Buffer> bytes) {
+Value *Planner::constant(ElementType type, const Shape &shape, SharedBytes bytes) {
   Value *v = make(type, shape);
   v->place = Place::Constant;
   v->constant = std::move(bytes);
@@ -110,8 +109,8 @@ Value *Planner::fault() {
   return v;
 }
 
-void Planner::emit(KernelId kernel, const std::vector<Value *> &results,
-                   const std::vector<Value *> &reads, const std::vector<int64_t> &parameters) {
+void Planner::emit(KernelId kernel, const Values &results, const Values &reads,
+                   const Integers &parameters) {
   if (!status_)
     return;
   if (steps_.size() >= MostSteps) {
@@ -222,7 +221,7 @@ Value *Planner::find(Scope &scope, std::string_view name) {
     if (initializer == s->initializers.end())
       continue;
     const onnx::Tensor &tensor = *initializer->second;
-    Expected<std::shared_ptr<const Buffer>> bytes = elements(tensor);
+    Expected<SharedBytes> bytes = elements(tensor);
     if (!bytes) {
       fail(bytes.status());
       return nullptr;
@@ -248,7 +247,7 @@ Status Planner::addInitializers(const onnx::Graph &graph, Scope &scope) {
 
 // ---- graphs ------------------------------------------------------------------------------------
 
-Expected<std::shared_ptr<const Plan>> Planner::plan(const std::vector<TensorSpec> &inputs) {
+Expected<SharedPlan> Planner::plan(const std::vector<TensorSpec> &inputs) {
   Scope scope;
   scope.opsets = &model_.opsets;
   const onnx::Graph &graph = model_.graph;
@@ -259,13 +258,13 @@ Expected<std::shared_ptr<const Plan>> Planner::plan(const std::vector<TensorSpec
     value->index = static_cast<uint32_t>(i);
     values.emplace_back(inputs[i].name, value);
   }
-  Expected<std::vector<Value *>> planned = planIn(scope, graph, values);
+  Expected<Values> planned = planIn(scope, graph, values);
   if (!planned)
     return planned.status();
   stop_ = {planned_ + 1, true, {}, {}};
   if (!lacking_.isEmpty())
     return lacking_.status();
-  std::vector<Value *> results = std::move(*planned);
+  Values results = std::move(*planned);
   std::vector<TensorSpec> outputs;
   if (!decisions_.empty())
     results = decisions_;
@@ -278,15 +277,14 @@ Expected<std::shared_ptr<const Plan>> Planner::plan(const std::vector<TensorSpec
   return finish(inputs, outputs, results);
 }
 
-Expected<std::vector<Value *>> Planner::planGraph(const onnx::Graph &graph,
-                                                  const std::vector<Value *> &inputs) {
+Expected<Values> Planner::planGraph(const onnx::Graph &graph, const Values &inputs) {
   Scope *const scope = scope_;
   const int depth = depth_;
   const std::string node = nodes_.back();
   const bool isPending = isPending_;
   const size_t firstStep = firstStep_;
   const uint32_t firstValue = firstValue_;
-  Expected<std::vector<Value *>> results = planInner(graph, inputs);
+  Expected<Values> results = planInner(graph, inputs);
   isPending_ = isPending;
   isAsked_ = false;
   firstStep_ = firstStep;
@@ -299,8 +297,7 @@ Expected<std::vector<Value *>> Planner::planGraph(const onnx::Graph &graph,
   return results;
 }
 
-Expected<std::vector<Value *>> Planner::planInner(const onnx::Graph &graph,
-                                                  const std::vector<Value *> &inputs) {
+Expected<Values> Planner::planInner(const onnx::Graph &graph, const Values &inputs) {
   if (graph.inputs.size() != inputs.size())
     return makeError(Code::InvalidModel, "the subgraph ", quoted(graph.name), " has ",
                      graph.inputs.size(), " inputs instead of ", inputs.size());
@@ -317,9 +314,8 @@ Expected<std::vector<Value *>> Planner::planInner(const onnx::Graph &graph,
   return planIn(scope, graph, values);
 }
 
-Expected<std::vector<Value *>>
-Planner::planIn(Scope &scope, const onnx::Graph &graph,
-                const std::vector<std::pair<std::string_view, Value *>> &inputs) {
+Expected<Values> Planner::planIn(Scope &scope, const onnx::Graph &graph,
+                                 const std::vector<std::pair<std::string_view, Value *>> &inputs) {
   if (Status s = countUses(scope, graph.nodes); !s)
     return s;
   for (const onnx::ValueInfo &output : graph.outputs)
@@ -331,7 +327,7 @@ Planner::planIn(Scope &scope, const onnx::Graph &graph,
       return s;
   if (Status s = planNodes(graph.nodes, scope); !s)
     return s;
-  std::vector<Value *> results;
+  Values results;
   for (const onnx::ValueInfo &output : graph.outputs) {
     Value *value = find(scope, output.name);
     if (!status_)
@@ -359,7 +355,7 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
                                      " nodes, those of functions and loops included"};
   if (isLate())
     return status_;
-  std::vector<Value *> inputs;
+  Values inputs;
   for (std::string_view name : node.inputs) {
     Value *value = name.empty() ? nullptr : find(scope, name);
     if (const Status s = status_; !s) // weights
@@ -407,7 +403,7 @@ bool Planner::goesOn(const onnx::Node &node, Scope &scope, const Status &failure
   return bool(status_);
 }
 
-void Planner::noteStop(const onnx::Node &node, const std::vector<Value *> &inputs) {
+void Planner::noteStop(const onnx::Node &node, const Values &inputs) {
   constexpr size_t MostNumbers = 64;
   if (stop_.progress)
     return; // it is that of an inner node
@@ -441,7 +437,7 @@ void Planner::noteStop(const onnx::Node &node, const std::vector<Value *> &input
 }
 
 Status Planner::callFunction(const onnx::Function &function, const onnx::Node &node, Scope &scope,
-                             const std::vector<Value *> &inputs) {
+                             const Values &inputs) {
   if (++depth_ > DeepestCall)
     return {Code::InvalidModel, "functions call each other without end"};
   if (inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
@@ -502,16 +498,15 @@ const onnx::Attribute *Planner::resolve(const onnx::Attribute *attribute) const 
   return attribute;
 }
 
-static std::vector<Value *> decidingInputs(const Operator &op, const std::vector<Value *> &inputs) {
-  std::vector<Value *> deciding;
+static Values decidingInputs(const Operator &op, const Values &inputs) {
+  Values deciding;
   for (size_t i = 0; i < inputs.size() && i < 7; ++i)
     if (op.deciding >> i & 1)
       deciding.push_back(inputs[i]);
   return deciding;
 }
 
-Status Planner::planOperator(const onnx::Node &node, Scope &scope,
-                             const std::vector<Value *> &inputs) {
+Status Planner::planOperator(const onnx::Node &node, Scope &scope, const Values &inputs) {
   const auto opset = scope.opsets->find(node.domain);
   if (opset == scope.opsets->end())
     return {Code::InvalidModel, "the model doesn't say which version of the operators of domain " +
@@ -528,11 +523,13 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope,
   }
   if (std::any_of(inputs.begin(), inputs.end(), [](auto *v) { return v && v->isUnknown; }))
     return skipOperator(node, *op, scope, inputs);
-  Lowering lowering(*this, node, opset->second);
+  Lowering lowering(*this, node);
   lowering.inputs = inputs;
   if (Status s = checkInputs(*op, lowering.inputs); !s)
     return s;
-  if (node.outputs.size() > static_cast<size_t>(op->outputs))
+  if (Status s = checkAttributes(*op, node); !s)
+    return s;
+  if (op->outputs != AnyNumber && node.outputs.size() > op->outputs)
     return {Code::InvalidModel, "it has " + std::to_string(node.outputs.size()) +
                                     " outputs; the operator has " + std::to_string(op->outputs)};
   const bool isHalf = op->halfAsFloat && !lowering.inputs.empty() && lowering.inputs[0] &&
@@ -568,8 +565,7 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope,
   return defineResults(node, scope, std::move(lowering.results), isHalf);
 }
 
-Status Planner::defineResults(const onnx::Node &node, Scope &scope, std::vector<Value *> results,
-                              bool isHalf) {
+Status Planner::defineResults(const onnx::Node &node, Scope &scope, Values results, bool isHalf) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty())
       continue;
@@ -591,7 +587,7 @@ Status Planner::defineResults(const onnx::Node &node, Scope &scope, std::vector<
 }
 
 Status Planner::skipOperator(const onnx::Node &node, const Operator &op, Scope &scope,
-                             const std::vector<Value *> &inputs) {
+                             const Values &inputs) {
   const bool hasGraph = std::any_of(node.attributes.begin(), node.attributes.end(),
                                     [](const auto &a) { return a.graph != nullptr; });
   if (hasGraph || !blocks_.empty())
@@ -601,7 +597,7 @@ Status Planner::skipOperator(const onnx::Node &node, const Operator &op, Scope &
   if (status_ && op.deciding == SelfDeciding)
     (void)settle({inputs[0]});
   isPending_ = false;
-  return defineResults(node, scope, std::vector<Value *>(node.outputs.size(), unknown()), false);
+  return defineResults(node, scope, Values(node.outputs.size(), unknown()), false);
 }
 
 } // namespace mlbridge::native

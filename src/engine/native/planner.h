@@ -21,9 +21,9 @@ public:
   Status readExternal(const onnx::Tensor &tensor) { return onnx::readExternal(tensor, files_); }
   /// Bytes of the files that were read.
   uint64_t size() const { return size_ + files_.size(); }
-  Expected<std::shared_ptr<const Buffer>> elements(const onnx::Tensor &tensor);
+  Expected<SharedBytes> elements(const onnx::Tensor &tensor);
   /// What was made of an initializer under a key, or null.
-  std::shared_ptr<const Buffer> &packed(const onnx::Tensor *tensor, std::vector<int64_t> key) {
+  SharedBytes &packed(const onnx::Tensor *tensor, Integers key) {
     return packed_[{tensor, std::move(key)}];
   }
 
@@ -31,16 +31,15 @@ private:
   onnx::ExternalFiles files_;
   uint64_t size_;
   std::map<const onnx::Tensor *, std::weak_ptr<const Buffer>> elements_;
-  std::map<std::pair<const onnx::Tensor *, std::vector<int64_t>>, std::shared_ptr<const Buffer>>
-      packed_;
+  std::map<std::pair<const onnx::Tensor *, Integers>, SharedBytes> packed_;
 };
 
 /// Where planning stopped, and what that may depend on if it is lengths that don't fit.
 struct Stop {
-  size_t progress = 0;          ///< how many nodes were planned
-  bool isAtEnd = false;         ///< all of them
-  std::vector<Shape> shapes;    ///< of the node's inputs
-  std::vector<int64_t> numbers; ///< its attributes, and constant inputs that are short
+  size_t progress = 0;       ///< how many nodes were planned
+  bool isAtEnd = false;      ///< all of them
+  std::vector<Shape> shapes; ///< of the node's inputs
+  Integers numbers;          ///< its attributes, and constant inputs that are short
 };
 
 class Planner {
@@ -53,8 +52,8 @@ public:
     uint32_t results = 0; ///< the first so many operands are written
     uint32_t block = 0;   ///< of control flow
     uint64_t multiplyAdds = 0;
-    std::vector<Value *> operands;
-    std::vector<int64_t> parameters;
+    Values operands;
+    Integers parameters;
   };
   using Opsets = onnx::Opsets;
 
@@ -66,15 +65,14 @@ public:
   /// `inputs`: of fixed shapes, in the order of the graph's inputs that are no initializers. If
   /// shapes depend on values that aren't settled, the plan is one that computes these values.
   /// Errors: InvalidModel, Unsupported, LimitExceeded, DeadlineExceeded.
-  Expected<std::shared_ptr<const Plan>> plan(const std::vector<TensorSpec> &inputs);
+  Expected<SharedPlan> plan(const std::vector<TensorSpec> &inputs);
   /// All that native lacks, as far as the plan came. The plan fails unless this is empty.
   const Lacking &lacking() const { return lacking_; }
   const Stop &stop() const { return stop_; }
 
   // For operators with graphs.
   /// Plans the graph's nodes with `inputs` as its inputs, within the scope of the node at hand.
-  Expected<std::vector<Value *>> planGraph(const onnx::Graph &graph,
-                                           const std::vector<Value *> &inputs);
+  Expected<Values> planGraph(const onnx::Graph &graph, const Values &inputs);
   /// Begins or ends a part of control flow.
   void mark(Step::Kind kind, std::initializer_list<Value *> operands);
   /// A result of which nothing is known before values are settled.
@@ -90,24 +88,23 @@ public:
   std::string nameOfNode() const { return nodes_.empty() ? "" : nodes_.back(); }
   Value *make(ElementType type, const Shape &shape);
   Value *view(Value *value, const Shape &shape, uint64_t offset);
-  Value *constant(ElementType type, const Shape &shape, std::shared_ptr<const Buffer> bytes);
+  Value *constant(ElementType type, const Shape &shape, SharedBytes bytes);
   Value *fault();
-  void emit(KernelId kernel, const std::vector<Value *> &results, const std::vector<Value *> &reads,
-            const std::vector<int64_t> &parameters);
+  void emit(KernelId kernel, const Values &results, const Values &reads,
+            const Integers &parameters);
   /// What the kernel makes of x: once for all plans if x is a constant of the file.
-  Value *packed(KernelId kernel, const Shape &shape, Value *x,
-                const std::vector<int64_t> &parameters);
+  Value *packed(KernelId kernel, const Shape &shape, Value *x, const Integers &parameters);
   /// All bytes of a value on which shapes depend; null on failure.
   const uint8_t *bytesOf(Value *value);
   /// Shapes depend on these values; null is left out. False if they aren't known yet, or on
   /// failure.
-  bool settle(const std::vector<Value *> &values);
+  bool settle(const Values &values);
   /// Fails if the deadline has passed.
   bool isLate();
   /// Fails if there is no time for so much work.
   bool hasTimeFor(uint64_t work);
   /// Those of a tensor in the file.
-  Expected<std::shared_ptr<const Buffer>> elements(const onnx::Tensor &tensor);
+  Expected<SharedBytes> elements(const onnx::Tensor &tensor);
   /// The step that made `value`, if changing it changes nothing else.
   Draft *onlyProducer(Value *value);
   /// Of the last step.
@@ -124,24 +121,21 @@ private:
     const onnx::Function *function = nullptr;
   };
 
-  Expected<std::vector<Value *>> planInner(const onnx::Graph &graph,
-                                           const std::vector<Value *> &inputs);
-  Expected<std::vector<Value *>>
-  planIn(Scope &scope, const onnx::Graph &graph,
-         const std::vector<std::pair<std::string_view, Value *>> &inputs);
+  Expected<Values> planInner(const onnx::Graph &graph, const Values &inputs);
+  Expected<Values> planIn(Scope &scope, const onnx::Graph &graph,
+                          const std::vector<std::pair<std::string_view, Value *>> &inputs);
   Status planNodes(const std::vector<onnx::Node> &nodes, Scope &scope);
   Status planNode(const onnx::Node &node, Scope &scope);
-  Status planOperator(const onnx::Node &node, Scope &scope, const std::vector<Value *> &inputs);
+  Status planOperator(const onnx::Node &node, Scope &scope, const Values &inputs);
   /// After a node has failed: whether planning goes on, to find out what else is lacking.
   bool goesOn(const onnx::Node &node, Scope &scope, const Status &failure);
-  void noteStop(const onnx::Node &node, const std::vector<Value *> &inputs);
+  void noteStop(const onnx::Node &node, const Values &inputs);
   /// A node of which an input is unknown.
   Status skipOperator(const onnx::Node &node, const Operator &op, Scope &scope,
-                      const std::vector<Value *> &inputs);
-  Status defineResults(const onnx::Node &node, Scope &scope, std::vector<Value *> results,
-                       bool isHalf);
+                      const Values &inputs);
+  Status defineResults(const onnx::Node &node, Scope &scope, Values results, bool isHalf);
   Status callFunction(const onnx::Function &function, const onnx::Node &node, Scope &scope,
-                      const std::vector<Value *> &inputs);
+                      const Values &inputs);
   Status define(Scope &scope, std::string_view name, Value *value);
   Value *find(Scope &scope, std::string_view name);
   Status countUses(Scope &scope, const std::vector<onnx::Node> &nodes);
@@ -152,10 +146,9 @@ private:
   Status execute(size_t from, size_t to);
   uint8_t *memoryOf(Value *value);
   std::optional<uint64_t> workOf(size_t from, size_t to, bool atWorst = false) const;
-  Expected<std::shared_ptr<const Plan>> finish(const std::vector<TensorSpec> &inputs,
-                                               const std::vector<TensorSpec> &outputs,
-                                               const std::vector<Value *> &results);
-  void removeDeadSteps(const std::vector<Value *> &results);
+  Expected<SharedPlan> finish(const std::vector<TensorSpec> &inputs,
+                              const std::vector<TensorSpec> &outputs, const Values &results);
+  void removeDeadSteps(const Values &results);
   Status placeValues(Plan &plan);
 
   const onnx::Model &model_;
@@ -169,10 +162,10 @@ private:
   std::deque<Value> values_;
   std::vector<Draft> steps_;
   std::vector<std::string> nodes_;
-  std::vector<Value *> faults_;
+  Values faults_;
   std::vector<uint32_t> blocks_; ///< the open ones
   uint32_t nextBlock_ = 0;
-  std::vector<Value *> decisions_; ///< on whose values shapes depend
+  Values decisions_; ///< on whose values shapes depend
   std::vector<uint64_t> decisionIds_;
   uint64_t nextDecision_ = 0;
   // Of the node at hand.

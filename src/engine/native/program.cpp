@@ -14,6 +14,36 @@ void Program::add(Step::Kind kind, KernelId kernel, Span<void *const> operands,
   operands_.insert(operands_.end(), operands.begin(), operands.end());
 }
 
+Status Program::link(const Plan &plan, Span<uint8_t *const> inputs, Span<uint8_t *const> outputs,
+                     uint8_t *workspace) {
+  const auto address = [&](const Operand &operand) -> uint8_t * {
+    switch (operand.place) {
+    case Place::None:
+      return nullptr;
+    case Place::Input:
+      return inputs[operand.index] + operand.offset;
+    case Place::Output:
+      return outputs[operand.index] + operand.offset;
+    case Place::Workspace:
+      return workspace + operand.offset;
+    case Place::Constant:
+      return const_cast<uint8_t *>(plan.constants[operand.index]->data()) + operand.offset;
+    }
+    return nullptr;
+  };
+  code_.reserve(plan.steps.size());
+  controls_.reserve(plan.steps.size());
+  operands_.reserve(plan.operands.size());
+  std::vector<void *> operands;
+  for (const Step &step : plan.steps) {
+    operands.clear();
+    for (uint32_t i = 0; i < step.operandCount; ++i)
+      operands.push_back(address(plan.operands[step.firstOperand + i]));
+    add(step.kind, step.kernel, operands, plan.parameters.data() + step.firstParameter);
+  }
+  return finish(plan.isLong);
+}
+
 Status Program::finish(bool isLong) {
   Status notNested(Code::Internal, "native: control flow that isn't nested");
   std::vector<size_t> open;

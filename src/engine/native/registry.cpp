@@ -36,7 +36,21 @@ Status unsupportedOperator(const onnx::Node &node, int64_t version) {
                    version, ")");
 }
 
-Status checkInputs(const Operator &op, std::vector<Value *> &inputs) {
+Status checkAttributes(const Operator &op, const onnx::Node &node) {
+  for (const onnx::Attribute &attribute : node.attributes) {
+    if (attribute.name == "consumed_inputs") // a hint, until version 5
+      continue;
+    std::string_view known = op.attributes;
+    while (!known.empty() && known.substr(0, known.find(' ')) != attribute.name)
+      known.remove_prefix(std::min(known.find(' '), known.size() - 1) + 1);
+    if (known.empty())
+      return makeError(Code::InvalidModel, "its attribute '", attribute.name.substr(0, 200),
+                       "' is none of the operator's");
+  }
+  return Status();
+}
+
+Status checkInputs(const Operator &op, const Values &inputs) {
   const std::string_view pattern = op.inputs;
   const bool repeats = !pattern.empty() && pattern.back() == '*';
   const size_t most = repeats ? pattern.size() - 1 : pattern.size();

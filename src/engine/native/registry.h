@@ -24,7 +24,7 @@ enum Types : uint16_t {
 bool isIn(ElementType type, uint16_t types);
 
 struct Operator {
-  // Text is in the table itself: pointers would have to be relocated when a compiler loads it.
+  // Short texts are in the table itself: pointers have to be relocated when a compiler loads it.
   char name[26];
   uint8_t first; ///< version of the operator set that means this; later ones do, up to another row
   /// What each input is: T, one of `types`, the same for all T; U any, the same for all U; A any;
@@ -32,22 +32,26 @@ struct Operator {
   /// last one repeated.
   char inputs[9];
   uint16_t types;
-  int outputs;      ///< at most
+  uint8_t outputs;  ///< at most, or AnyNumber
   bool halfAsFloat; ///< float16 is computed as float32 and rounded
   Status (*lower)(Lowering &);
+  const char *attributes = ""; ///< names with blanks between them; others are refused
   /// Inputs on whose values shapes depend, a bit for each, and SelfDeciding.
   uint8_t deciding = 0;
 };
-/// How long a result is depends on what the operator finds in its input.
+constexpr uint8_t AnyNumber = 0xff; ///< of outputs
+/// The length of a result depends on what the operator finds in its input.
 constexpr uint8_t SelfDeciding = 0x80;
 
 /// Null if there is none; ONNX's own domain is "". `version` is that of the operator set.
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version);
 
-/// Names what is lacking.
+/// The failure that names what is lacking.
 Status unsupportedOperator(const onnx::Node &node, int64_t version);
 /// Number and types of the inputs. Errors: InvalidModel, Unsupported (a type).
-Status checkInputs(const Operator &op, std::vector<Value *> &inputs);
+Status checkInputs(const Operator &op, const Values &inputs);
+/// Errors: InvalidModel.
+Status checkAttributes(const Operator &op, const onnx::Node &node);
 
 // One table for each file in operators/.
 extern const Span<const Operator> ElementwiseOperators, MatrixOperators, MovementOperators,

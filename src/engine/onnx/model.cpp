@@ -272,14 +272,9 @@ std::vector<const char *> cNames(const std::vector<TensorSpec> &specs) {
 Expected<std::unique_ptr<Model>> Model::open(const std::string &path, const Options &options,
                                              const Span<const uint8_t> *memory) {
   // First what costs least: starting ONNX Runtime takes tens of milliseconds.
-  Expected<Buffer> bytes =
-      memory ? engine::copyBytes(*memory, ModelLimit) : engine::readFile(path, ModelLimit);
+  Expected<Buffer> bytes = engine::readModelFile(path, memory, ModelLimit);
   if (!bytes)
     return bytes.status();
-  if (bytes->empty())
-    return makeError(Code::InvalidModel, path, " is empty");
-  if (const std::string what = engine::whatInstead(bytes->span()); !what.empty())
-    return makeError(Code::InvalidModel, path, " is ", what);
   Expected<const Runtime *> runtime = loadRuntime(options.runtime);
   if (!runtime)
     return runtime.status();

@@ -119,8 +119,8 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
   Generated made = print(**plan, (*network)->metadata(), path.substr(path.rfind('/') + 1), options);
   std::set<std::string> files;
   native::onnx::eachTensor(*model, [&](const native::onnx::Tensor &tensor) {
-    if (const std::string_view file = native::onnx::externalFile(tensor); !file.empty())
-      files.insert(path.substr(0, path.rfind('/') + 1).append(file));
+    if (const auto place = native::onnx::placeOf(tensor); place.isExternal)
+      files.insert(path.substr(0, path.rfind('/') + 1).append(place.location));
   });
   made.files.assign(files.begin(), files.end());
   return made;

@@ -18,8 +18,8 @@ namespace {
 using Real = long double;
 
 template <class E>
-void run(KernelId f32, std::vector<void *> operands, const std::vector<std::int64_t> &parameters) {
-  const auto id = static_cast<std::size_t>(f32) + (sizeof(E) == 8);
+void run(KernelId f32, std::vector<void *> operands, const std::vector<int64_t> &parameters) {
+  const auto id = static_cast<size_t>(f32) + (sizeof(E) == 8);
   kernelsFor(bestInstructionSet())[id](operands.data(), parameters.data());
 }
 
@@ -130,10 +130,10 @@ TYPED_TEST(Accuracy, Functions) {
     const std::vector<E> xs = samples<E>(f.least, f.greatest);
     std::vector<E> ys(xs.size());
     run<E>(f.id, {ys.data(), const_cast<E *>(xs.data())},
-           {std::int64_t(xs.size()), real(f.alpha), real(f.beta)});
+           {int64_t(xs.size()), real(f.alpha), real(f.beta)});
     double worst = 0;
     E where = 0;
-    for (std::size_t i = 0; i < xs.size(); ++i) {
+    for (size_t i = 0; i < xs.size(); ++i) {
       const double error = errorOf(ys[i], f.truth(Real(xs[i])));
       if (error > worst) {
         worst = error;
@@ -176,8 +176,8 @@ TYPED_TEST(Accuracy, Pow) {
     ys.push_back(static_cast<E>(y));
   }
   std::vector<E> got(xs.size());
-  run<E>(KernelId::PowF32, {got.data(), xs.data(), ys.data()}, {1, std::int64_t(xs.size()), 1, 1});
-  for (std::size_t i = 0; i < xs.size(); ++i)
+  run<E>(KernelId::PowF32, {got.data(), xs.data(), ys.data()}, {1, int64_t(xs.size()), 1, 1});
+  for (size_t i = 0; i < xs.size(); ++i)
     ASSERT_LE(errorOf(got[i], std::pow(Real(xs[i]), Real(ys[i]))), sizeof(E) == 4 ? 1 : 8)
         << xs[i] << " to the " << ys[i] << " is not " << got[i];
 }
@@ -186,29 +186,29 @@ TYPED_TEST(Accuracy, Gemm) {
   using E = TypeParam;
   std::mt19937_64 source(5);
   std::normal_distribution<double> normal;
-  for (std::int64_t k : {1, 15, 64, 300, 5000})
-    for (std::int64_t n : {1, 3, 15, 70}) {
-      const std::int64_t m = 7;
-      std::vector<E> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n)),
-          c(static_cast<std::size_t>(n)), y(static_cast<std::size_t>(m * n)),
-          packed(static_cast<std::size_t>(packedGemmSize<E>(k, n)));
+  for (int64_t k : {1, 15, 64, 300, 5000})
+    for (int64_t n : {1, 3, 15, 70}) {
+      const int64_t m = 7;
+      std::vector<E> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n)),
+          c(static_cast<size_t>(n)), y(static_cast<size_t>(m * n)),
+          packed(static_cast<size_t>(packedGemmSize<E>(k, n)));
       for (std::vector<E> *v : {&a, &b, &c})
         for (E &x : *v)
           x = static_cast<E>(normal(source));
       packGemm(packed.data(), b.data(), k, n, n, 1);
       run<E>(KernelId::GemmF32, {y.data(), a.data(), packed.data(), c.data()},
-             {m, k, n, k, 1, n, 0, 1, real(1), real(1), std::int64_t(Activation::Tanh), 0, 0, 0});
-      for (std::int64_t i = 0; i < m; ++i)
-        for (std::int64_t j = 0; j < n; ++j) {
-          Real sum = Real(c[std::size_t(j)]), magnitude = std::fabs(sum);
-          for (std::int64_t l = 0; l < k; ++l) {
-            const Real product = Real(a[std::size_t(i * k + l)]) * Real(b[std::size_t(l * n + j)]);
+             {m, k, n, k, 1, n, 0, 1, real(1), real(1), int64_t(Activation::Tanh), 0, 0, 0});
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          Real sum = Real(c[size_t(j)]), magnitude = std::fabs(sum);
+          for (int64_t l = 0; l < k; ++l) {
+            const Real product = Real(a[size_t(i * k + l)]) * Real(b[size_t(l * n + j)]);
             sum += product;
             magnitude += std::fabs(product);
           }
           const Real bound =
               (magnitude * Real(k + 16) + 4) * Real(std::numeric_limits<E>::epsilon());
-          ASSERT_LE(std::fabs(std::tanh(sum) - Real(y[std::size_t(i * n + j)])), bound);
+          ASSERT_LE(std::fabs(std::tanh(sum) - Real(y[size_t(i * n + j)])), bound);
         }
     }
 }
@@ -216,30 +216,30 @@ TYPED_TEST(Accuracy, Gemm) {
 /// ONNX's equations, plainly: {y, h, c} of one batch entry.
 struct Layer {
   int gates;
-  std::int64_t steps, input, hidden;
+  int64_t steps, input, hidden;
   std::vector<double> x, w, r, b, p, h, c, y;
 
-  double sum(std::int64_t gate, std::int64_t unit, std::int64_t time, const std::vector<double> &s,
+  double sum(int64_t gate, int64_t unit, int64_t time, const std::vector<double> &s,
              bool products = true) const {
-    const std::int64_t row = gate * hidden + unit;
-    double total = b[std::size_t(row)];
-    for (std::int64_t i = 0; i < input; ++i)
-      total += x[std::size_t(time * input + i)] * w[std::size_t(row * input + i)];
+    const int64_t row = gate * hidden + unit;
+    double total = b[size_t(row)];
+    for (int64_t i = 0; i < input; ++i)
+      total += x[size_t(time * input + i)] * w[size_t(row * input + i)];
     return products ? total + fromState(gate, unit, s) : total;
   }
-  double fromState(std::int64_t gate, std::int64_t unit, const std::vector<double> &s) const {
-    const std::int64_t row = gate * hidden + unit;
-    double total = b[std::size_t(gates * hidden + row)];
-    for (std::int64_t i = 0; i < hidden; ++i)
-      total += s[std::size_t(i)] * r[std::size_t(row * hidden + i)];
+  double fromState(int64_t gate, int64_t unit, const std::vector<double> &s) const {
+    const int64_t row = gate * hidden + unit;
+    double total = b[size_t(gates * hidden + row)];
+    for (int64_t i = 0; i < hidden; ++i)
+      total += s[size_t(i)] * r[size_t(row * hidden + i)];
     return total;
   }
   static double logistic(double v) { return 1 / (1 + std::exp(-v)); }
-  void step(std::int64_t time, bool afterReset) {
+  void step(int64_t time, bool afterReset) {
     std::vector<double> next(h);
     std::vector<double> reset(h);
-    for (std::int64_t u = 0; u < hidden; ++u) {
-      const std::size_t i = std::size_t(u), n = std::size_t(hidden);
+    for (int64_t u = 0; u < hidden; ++u) {
+      const size_t i = size_t(u), n = size_t(hidden);
       if (gates == 4) {
         const double in = logistic(sum(0, u, time, h) + p[i] * c[i]);
         const double forget = logistic(sum(2, u, time, h) + p[2 * n + i] * c[i]);
@@ -252,10 +252,10 @@ struct Layer {
       }
     }
     std::vector<double> kept(h);
-    for (std::size_t i = 0; gates == 3 && i < kept.size(); ++i)
+    for (size_t i = 0; gates == 3 && i < kept.size(); ++i)
       kept[i] *= reset[i];
-    for (std::int64_t u = 0; gates == 3 && u < hidden; ++u) {
-      const std::size_t i = std::size_t(u);
+    for (int64_t u = 0; gates == 3 && u < hidden; ++u) {
+      const size_t i = size_t(u);
       const double z = logistic(sum(0, u, time, h));
       const double candidate =
           std::tanh(sum(2, u, time, h, false) +
@@ -263,8 +263,8 @@ struct Layer {
       next[i] = (1 - z) * candidate + z * h[i];
     }
     h = next;
-    for (std::int64_t u = 0; u < hidden; ++u)
-      y[std::size_t(time * hidden + u)] = h[std::size_t(u)];
+    for (int64_t u = 0; u < hidden; ++u)
+      y[size_t(time * hidden + u)] = h[size_t(u)];
   }
 };
 
@@ -277,11 +277,11 @@ TYPED_TEST(Accuracy, RecurrentLayers) {
   };
   for (int gates : {4, 3, 1})
     for (int round = 0; round < 12; ++round) {
-      const std::int64_t steps = 1 + round % 5, input = 3 + round, hidden = 2 + 3 * round;
+      const int64_t steps = 1 + round % 5, input = 3 + round, hidden = 2 + 3 * round;
       const bool reverse = round % 2, afterReset = round % 3 == 0;
       Layer layer{gates, steps, input, hidden, {}, {}, {}, {}, {}, {}, {}, {}};
-      const auto fill = [&](std::vector<double> &v, std::int64_t count) {
-        v.resize(std::size_t(count));
+      const auto fill = [&](std::vector<double> &v, int64_t count) {
+        v.resize(size_t(count));
         for (double &value : v)
           value = double(E(normal(source)));
       };
@@ -292,15 +292,15 @@ TYPED_TEST(Accuracy, RecurrentLayers) {
       fill(layer.p, 3 * hidden);
       fill(layer.h, hidden);
       fill(layer.c, hidden);
-      layer.y.resize(std::size_t(steps * hidden));
-      std::vector<E> w(std::size_t(packedRecurrentSize<E>(gates, hidden, input))),
-          r(std::size_t(packedRecurrentSize<E>(gates, hidden, hidden)));
+      layer.y.resize(size_t(steps * hidden));
+      std::vector<E> w(size_t(packedRecurrentSize<E>(gates, hidden, input))),
+          r(size_t(packedRecurrentSize<E>(gates, hidden, hidden)));
       packRecurrentWeights(w.data(), narrow(layer.w).data(), gates, hidden, input);
       packRecurrentWeights(r.data(), narrow(layer.r).data(), gates, hidden, hidden);
       std::vector<E> x = narrow(layer.x), b = narrow(layer.b), p = narrow(layer.p),
                      h0 = narrow(layer.h), c0 = narrow(layer.c), y(layer.y.size()),
                      h(layer.h.size()), c(layer.h.size()),
-                     workspace(std::size_t(recurrentWorkspace<E>(gates, steps, 1, hidden)));
+                     workspace(size_t(recurrentWorkspace<E>(gates, steps, 1, hidden)));
       std::vector<void *> operands = {y.data(), h.data()};
       if (gates == 4)
         operands.push_back(c.data());
@@ -308,22 +308,22 @@ TYPED_TEST(Accuracy, RecurrentLayers) {
       if (gates == 4)
         operands.insert(operands.end(), {c0.data(), p.data()});
       operands.push_back(workspace.data());
-      std::vector<std::int64_t> parameters = {steps,   1,      input,   hidden,
-                                              reverse, input,  input,   hidden,
-                                              hidden,  hidden, real(0), gates == 3 && afterReset};
+      std::vector<int64_t> parameters = {steps,   1,      input,   hidden,
+                                         reverse, input,  input,   hidden,
+                                         hidden,  hidden, real(0), gates == 3 && afterReset};
       for (Activation a : {gates == 1 ? Activation::Tanh : Activation::Sigmoid, Activation::Tanh,
                            Activation::Tanh})
-        parameters.insert(parameters.end(), {std::int64_t(a), 0, 0});
+        parameters.insert(parameters.end(), {int64_t(a), 0, 0});
       run<E>(gates == 4   ? KernelId::LstmF32
              : gates == 3 ? KernelId::GruF32
                           : KernelId::RnnF32,
              operands, parameters);
-      for (std::int64_t i = 0; i < steps; ++i)
+      for (int64_t i = 0; i < steps; ++i)
         layer.step(reverse ? steps - 1 - i : i, afterReset);
       const double bound = sizeof(E) == 4 ? 1e-5 : 1e-13;
-      for (std::size_t i = 0; i < y.size(); ++i)
+      for (size_t i = 0; i < y.size(); ++i)
         ASSERT_NEAR(double(y[i]), layer.y[i], bound) << gates << " gates, round " << round;
-      for (std::size_t i = 0; i < h.size(); ++i) {
+      for (size_t i = 0; i < h.size(); ++i) {
         ASSERT_NEAR(double(h[i]), layer.h[i], bound);
         ASSERT_NEAR(gates == 4 ? double(c[i]) : layer.c[i], layer.c[i], bound);
       }
@@ -333,7 +333,7 @@ TYPED_TEST(Accuracy, RecurrentLayers) {
 TEST(Orders, KeepTheirPromises) {
   const float nan = NAN;
   std::vector<float> x = {2, 7, nan, 7, -1, nan, 0};
-  std::int64_t index = -1;
+  int64_t index = -1;
   run<float>(KernelId::ArgMaxF32, {&index, x.data()}, {1, 7, 1, 0});
   EXPECT_EQ(index, 2);
   run<float>(KernelId::ArgMaxF32, {&index, x.data()}, {1, 7, 1, 1});
@@ -343,13 +343,11 @@ TEST(Orders, KeepTheirPromises) {
   run<float>(KernelId::ArgMinF32, {&index, x.data()}, {1, 2, 1, 0});
   EXPECT_EQ(index, 0);
   float values[4];
-  std::int64_t indices[4];
+  int64_t indices[4];
   run<float>(KernelId::TopKF32, {values, indices, x.data()}, {1, 7, 1, 4, 1});
-  EXPECT_EQ(std::vector<std::int64_t>(indices, indices + 4),
-            (std::vector<std::int64_t>{2, 5, 1, 3}));
+  EXPECT_EQ(std::vector<int64_t>(indices, indices + 4), (std::vector<int64_t>{2, 5, 1, 3}));
   run<float>(KernelId::TopKF32, {values, indices, x.data()}, {1, 7, 1, 4, 0});
-  EXPECT_EQ(std::vector<std::int64_t>(indices, indices + 4),
-            (std::vector<std::int64_t>{4, 6, 0, 1}));
+  EXPECT_EQ(std::vector<int64_t>(indices, indices + 4), (std::vector<int64_t>{4, 6, 0, 1}));
 }
 
 TEST(Softmax, MasksWithMinusInfinity) {
@@ -365,8 +363,8 @@ TEST(Softmax, MasksWithMinusInfinity) {
 
 TEST(ScatterRows, ReportsAnIndexOutOfRange) {
   std::vector<float> y(4, 1), updates = {1, 2, 3, 4, 5, 6};
-  std::vector<std::int64_t> indices = {-1, 2, 0};
-  std::int64_t fault = 0;
+  std::vector<int64_t> indices = {-1, 2, 0};
+  int64_t fault = 0;
   run<float>(KernelId::ScatterAddRowsF32, {y.data(), updates.data(), indices.data(), &fault},
              {3, 2, 2, 1});
   EXPECT_EQ(fault, 1);

@@ -29,45 +29,43 @@ MLBRIDGE_REDUCTION(SquaresOf, 0, V::fma(x, x, sum), sum + x, sum + x)
 #undef MLBRIDGE_REDUCTION
 
 /// The first `left` lanes of v, 0 elsewhere.
-template <class V> MLBRIDGE_INLINE V firstLanes(V v, std::int64_t left) {
+template <class V> MLBRIDGE_INLINE V firstLanes(V v, int64_t left) {
   if (V::Lanes == 1 || left >= V::Lanes)
     return v;
-  typename V::Element lanes[V::Lanes];
+  ElementOf<V> lanes[V::Lanes];
   v.store(lanes);
   return V::loadPartial(lanes, static_cast<int>(left));
 }
 /// The first `left` lanes from p, the others `other`.
-template <class V>
-MLBRIDGE_INLINE V loadOr(const typename V::Element *p, std::int64_t left,
-                         typename V::Element other) {
-  typename V::Element lanes[V::Lanes];
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_INLINE V loadOr(const E *p, int64_t left, E other) {
+  E lanes[V::Lanes];
   V::broadcast(other).store(lanes);
   storeUpTo(loadUpTo<V>(p, left), lanes, left);
   return V::load(lanes);
 }
 
 /// n numbers that lie side by side, in four chains of vectors; then chains and lanes by halves.
-template <class V, class R>
-MLBRIDGE_SHARED typename V::Element reduceSpan(const typename V::Element *x, std::int64_t n) {
-  using E = typename V::Element;
+template <class V, class R, class E = ElementOf<V>>
+MLBRIDGE_SHARED E reduceSpan(const E *x, int64_t n) {
   using L = typename LanesOf<V>::Type;
-  constexpr std::int64_t Step = 4 * V::Lanes;
+  constexpr int64_t Step = 4 * V::Lanes;
   E lanes[Step];
   if constexpr (IsArray<V>) {
     for (E &lane : lanes)
       lane = static_cast<E>(R::Start);
-    for (std::int64_t i = 0; i < n; ++i)
+    for (int64_t i = 0; i < n; ++i)
       R::of(L::load(lanes + i % Step), L::load(x + i)).store(lanes + i % Step);
   } else {
     V sums[4];
 #pragma GCC unroll 4
     for (int s = 0; s < 4; ++s)
       sums[s] = constant<V>(R::Start);
-    for (std::int64_t i = 0; i < n; i += Step) {
+    for (int64_t i = 0; i < n; i += Step) {
       const E *from = x + i;
       if (n - i < Step) { // what it starts with changes nothing
         from = lanes;
-        for (std::int64_t k = 0; k < Step; k += L::Lanes)
+        for (int64_t k = 0; k < Step; k += L::Lanes)
           (i + k < n ? loadOr<L>(x + i + k, n - i - k, static_cast<E>(R::Start))
                      : constant<L>(R::Start))
               .store(lanes + k);
@@ -81,36 +79,33 @@ MLBRIDGE_SHARED typename V::Element reduceSpan(const typename V::Element *x, std
       return V::sum(sum);
     sum.store(lanes);
   }
-  for (std::int64_t half = IsArray<V> ? Step / 2 : V::Lanes / 2; half; half /= 2)
-    for (std::int64_t i = 0; i < half; ++i)
+  for (int64_t half = IsArray<V> ? Step / 2 : V::Lanes / 2; half; half /= 2)
+    for (int64_t i = 0; i < half; ++i)
       lanes[i] = R::joinOne(lanes[i], lanes[i + half]);
   return lanes[0];
 }
 
 /// Columns that lie side by side, each of n numbers `stride` apart.
-template <class V, class R>
-MLBRIDGE_SHARED void reduceColumns(typename V::Element *y, const typename V::Element *x,
-                                   std::int64_t n, std::int64_t stride, std::int64_t columns) {
-  for (std::int64_t i = 0; i < columns; i += V::Lanes) {
+template <class V, class R, class E = ElementOf<V>>
+MLBRIDGE_SHARED void reduceColumns(E *y, const E *x, int64_t n, int64_t stride, int64_t columns) {
+  for (int64_t i = 0; i < columns; i += V::Lanes) {
     V sum = constant<V>(R::Start);
-    for (std::int64_t j = 0; j < n; ++j)
+    for (int64_t j = 0; j < n; ++j)
       sum = R::of(sum, loadUpTo<V>(x + j * stride + i, columns - i));
     storeUpTo(sum, y + i, columns - i);
   }
 }
 
 template <class E> struct ReduceWith {
-  E (*span)(const E *, std::int64_t);
-  void (*columns)(E *, const E *, std::int64_t, std::int64_t, std::int64_t);
+  E (*span)(const E *, int64_t);
+  void (*columns)(E *, const E *, int64_t, int64_t, int64_t);
 };
-template <class V>
-MLBRIDGE_SHARED void reduceWith(ReduceWith<typename V::Element> with, void *const *operands,
-                                const std::int64_t *p) {
-  using E = typename V::Element;
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void reduceWith(ReduceWith<E> with, Operands operands, Parameters p) {
   E *y = static_cast<E *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]);
-  const std::int64_t n = p[1], inner = p[2];
-  for (std::int64_t o = 0; o < p[0]; ++o, x += n * inner, y += inner)
+  const int64_t n = p[1], inner = p[2];
+  for (int64_t o = 0; o < p[0]; ++o, x += n * inner, y += inner)
     if (inner == 1)
       *y = with.span(x, n);
     else
@@ -120,7 +115,7 @@ MLBRIDGE_SHARED void reduceWith(ReduceWith<typename V::Element> with, void *cons
 /// What becomes of a sum.
 #define MLBRIDGE_FUNCTION(Name, expression)                                                        \
   struct Name##Function {                                                                          \
-    template <class V> static MLBRIDGE_INLINE V of(V x, const Parameters<V> &p) {                  \
+    template <class V> static MLBRIDGE_INLINE V of(V x, const AlphaBeta<V> &p) {                   \
       return expression;                                                                           \
     }                                                                                              \
   };
@@ -128,14 +123,14 @@ MLBRIDGE_FUNCTION(Share, x / p.alpha)
 #undef MLBRIDGE_FUNCTION
 
 #define MLBRIDGE_REDUCE(Name, Reduction, finish)                                                   \
-  template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
-    using E [[maybe_unused]] = typename V::Element;                                                \
+  template <class V> MLBRIDGE_INLINE void Name(Operands operands, Parameters p) {                  \
+    using E [[maybe_unused]] = ElementOf<V>;                                                       \
     reduceWith<V>({reduceSpan<V, Reduction>, reduceColumns<typename LanesOf<V>::Type, Reduction>}, \
                   operands, p);                                                                    \
     finish                                                                                         \
   }
 #define MLBRIDGE_FINISH(Name, number)                                                              \
-  const std::int64_t parameters[2] = {real(number), 0};                                            \
+  const int64_t parameters[2] = {real(number), 0};                                                 \
   E *const y = static_cast<E *>(operands[0]);                                                      \
   map<V, Name##Function>(y, y, p[0] * p[2], parameters);
 MLBRIDGE_REDUCE(ReduceSum, SumOf, )
@@ -151,15 +146,15 @@ MLBRIDGE_REDUCE(ReduceLogSum, SumOf, MLBRIDGE_FINISH(Log, 0.0))
 #undef MLBRIDGE_REDUCE
 
 /// Exact, so that the order doesn't matter. Two chains of vectors.
-template <class V> MLBRIDGE_INLINE void CountLess(void *const *operands, const std::int64_t *p) {
-  using E = typename V::Element;
+template <class V> MLBRIDGE_INLINE void CountLess(Operands operands, Parameters p) {
+  using E = ElementOf<V>;
   E *y = static_cast<E *>(operands[0]);
   const E *a = static_cast<const E *>(operands[1]);
   const E *b = static_cast<const E *>(operands[2]);
   const bool orEqual = p[0] != 0;
-  const std::int64_t n = p[2];
-  for (std::int64_t o = 0; o < p[1]; ++o, a += p[3], b += p[5]) {
-    const auto at = [&](std::int64_t i) {
+  const int64_t n = p[2];
+  for (int64_t o = 0; o < p[1]; ++o, a += p[3], b += p[5]) {
+    const auto at = [&](int64_t i) {
       const V x = p[4] ? loadUpTo<V>(a + i, n - i) : V::broadcast(*a);
       const V z = p[6] ? loadUpTo<V>(b + i, n - i) : V::broadcast(*b);
       const V one = V::broadcast(1), zero = V::broadcast(0);
@@ -167,7 +162,7 @@ template <class V> MLBRIDGE_INLINE void CountLess(void *const *operands, const s
                      : V::select(V::less(x, z), one, zero);
     };
     V even = V::broadcast(0), odd = even;
-    std::int64_t i = 0;
+    int64_t i = 0;
     for (; i + 2 * V::Lanes <= n; i += 2 * V::Lanes) {
       even = even + at(i);
       odd = odd + at(i + V::Lanes);
@@ -179,13 +174,11 @@ template <class V> MLBRIDGE_INLINE void CountLess(void *const *operands, const s
 }
 
 /// The sum of exp(x[i] - shift), kept in y unless that is null. One chain of vectors.
-template <class V>
-MLBRIDGE_SHARED typename V::Element sumOfExp(typename V::Element *y, const typename V::Element *x,
-                                             std::int64_t n, typename V::Element shift) {
-  using E = typename V::Element;
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED E sumOfExp(E *y, const E *x, int64_t n, E shift) {
   using L = typename LanesOf<V>::Type;
   E sums[V::Lanes] = {};
-  for (std::int64_t i = 0; i < n; i += L::Lanes) {
+  for (int64_t i = 0; i < n; i += L::Lanes) {
     const L e = exp(loadUpTo<L>(x + i, n - i) - L::broadcast(shift));
     if (y)
       storeUpTo(e, y + i, n - i);
@@ -198,25 +191,24 @@ MLBRIDGE_SHARED typename V::Element sumOfExp(typename V::Element *y, const typen
 /// Of softmax and its like along one dense row (inner = 1) or a vector of neighbouring columns.
 enum class ExpSum { Softmax, LogSoftmax, LogSumExp };
 
-template <class V>
-MLBRIDGE_SHARED void expSums(void *const *operands, const std::int64_t *p, ExpSum kind) {
-  using E = typename V::Element;
+template <class V> MLBRIDGE_SHARED void expSums(Operands operands, Parameters p, ExpSum kind) {
+  using E = ElementOf<V>;
   using L = typename LanesOf<V>::Type;
   E *y = static_cast<E *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]);
-  const std::int64_t outer = p[0], n = p[1], inner = p[2];
+  const int64_t outer = p[0], n = p[1], inner = p[2];
   const bool total = kind == ExpSum::LogSumExp, keeps = kind == ExpSum::Softmax;
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; i += inner == 1 ? 1 : L::Lanes) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; i += inner == 1 ? 1 : L::Lanes) {
       const E *from = x + o * n * inner + i;
       E *to = y + (total ? o * inner : o * n * inner) + i;
-      const std::int64_t left = inner - i;
+      const int64_t left = inner - i;
       L greatest, sum;
       if (inner == 1) {
         greatest = L::broadcast(reduceSpan<V, GreatestOf>(from, n));
       } else {
         greatest = constant<L>(GreatestOf::Start);
-        for (std::int64_t j = 0; j < n; ++j)
+        for (int64_t j = 0; j < n; ++j)
           greatest = greatestOrNan(greatest, loadUpTo<L>(from + j * inner, left));
       }
       if (total) // what is infinite shall stay so
@@ -227,22 +219,22 @@ MLBRIDGE_SHARED void expSums(void *const *operands, const std::int64_t *p, ExpSu
         sum = L::broadcast(sumOfExp<V>(keeps ? to : nullptr, from, n, shift[0]));
       } else {
         sum = L::broadcast(0);
-        for (std::int64_t j = 0; j < n; ++j) {
+        for (int64_t j = 0; j < n; ++j) {
           const L e = exp(loadUpTo<L>(from + j * inner, left) - greatest);
           if (keeps)
             storeUpTo(e, to + j * inner, left);
           sum = sum + e;
         }
       }
-      const L logarithm = keeps ? sum : LogFunction::of(sum, Parameters<L>{});
+      const L logarithm = keeps ? sum : LogFunction::of(sum, AlphaBeta<L>{});
       if (total) {
         storeUpTo(logarithm + greatest, to, inner == 1 ? 1 : left);
         continue;
       }
       // Rows of one column, or the columns of one row.
-      const std::int64_t step = inner == 1 ? L::Lanes : 1;
-      for (std::int64_t j = 0; j < n; j += step) {
-        const std::int64_t at = j * inner, count = inner == 1 ? n - j : left;
+      const int64_t step = inner == 1 ? L::Lanes : 1;
+      for (int64_t j = 0; j < n; j += step) {
+        const int64_t at = j * inner, count = inner == 1 ? n - j : left;
         storeUpTo(keeps ? loadUpTo<L>(to + at, count) / sum
                         : (loadUpTo<L>(from + at, count) - greatest) - logarithm,
                   to + at, count);
@@ -250,14 +242,13 @@ MLBRIDGE_SHARED void expSums(void *const *operands, const std::int64_t *p, ExpSu
     }
 }
 
-template <class V>
-MLBRIDGE_INLINE void ReduceLogSumExp(void *const *operands, const std::int64_t *p) {
+template <class V> MLBRIDGE_INLINE void ReduceLogSumExp(Operands operands, Parameters p) {
   expSums<V>(operands, p, ExpSum::LogSumExp);
 }
-template <class V> MLBRIDGE_INLINE void Softmax(void *const *operands, const std::int64_t *p) {
+template <class V> MLBRIDGE_INLINE void Softmax(Operands operands, Parameters p) {
   expSums<V>(operands, p, ExpSum::Softmax);
 }
-template <class V> MLBRIDGE_INLINE void LogSoftmax(void *const *operands, const std::int64_t *p) {
+template <class V> MLBRIDGE_INLINE void LogSoftmax(Operands operands, Parameters p) {
   expSums<V>(operands, p, ExpSum::LogSoftmax);
 }
 
@@ -270,19 +261,18 @@ template <class E> MLBRIDGE_INLINE bool precedes(E a, E b, bool largest) {
   return a < b || (b != b && a == a);
 }
 
-template <class V>
-MLBRIDGE_INLINE void argBest(void *const *operands, const std::int64_t *p, bool largest) {
-  using E = typename V::Element;
-  std::int64_t *y = static_cast<std::int64_t *>(operands[0]);
+template <class V> MLBRIDGE_INLINE void argBest(Operands operands, Parameters p, bool largest) {
+  using E = ElementOf<V>;
+  int64_t *y = static_cast<int64_t *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]);
-  const std::int64_t outer = p[0], n = p[1], inner = p[2];
+  const int64_t outer = p[0], n = p[1], inner = p[2];
   const bool last = p[3] != 0;
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; ++i) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
       const E *values = x + o * n * inner + i;
-      std::int64_t best = 0;
+      int64_t best = 0;
       E value = values[0];
-      for (std::int64_t j = 1; j < n; ++j) {
+      for (int64_t j = 1; j < n; ++j) {
         const E next = values[j * inner];
         // NaN wins, for the least as well.
         const bool better = largest ? next > value : next < value;
@@ -297,44 +287,44 @@ MLBRIDGE_INLINE void argBest(void *const *operands, const std::int64_t *p, bool 
       y[o * inner + i] = best;
     }
 }
-template <class V> MLBRIDGE_INLINE void ArgMax(void *const *operands, const std::int64_t *p) {
+template <class V> MLBRIDGE_INLINE void ArgMax(Operands operands, Parameters p) {
   argBest<V>(operands, p, true);
 }
-template <class V> MLBRIDGE_INLINE void ArgMin(void *const *operands, const std::int64_t *p) {
+template <class V> MLBRIDGE_INLINE void ArgMin(Operands operands, Parameters p) {
   argBest<V>(operands, p, false);
 }
 
-template <class V> MLBRIDGE_INLINE void TopK(void *const *operands, const std::int64_t *p) {
-  using E = typename V::Element;
+template <class V> MLBRIDGE_INLINE void TopK(Operands operands, Parameters p) {
+  using E = ElementOf<V>;
   E *values = static_cast<E *>(operands[0]);
-  std::int64_t *indices = static_cast<std::int64_t *>(operands[1]);
+  int64_t *indices = static_cast<int64_t *>(operands[1]);
   const E *x = static_cast<const E *>(operands[2]);
-  const std::int64_t outer = p[0], n = p[1], inner = p[2], k = p[3] < n ? p[3] : n;
+  const int64_t outer = p[0], n = p[1], inner = p[2], k = p[3] < n ? p[3] : n;
   const bool largest = p[4] != 0;
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; ++i) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
       const E *from = x + o * n * inner + i;
-      const std::int64_t to = o * k * inner + i;
-      bestOf(indices + to, k, n, inner, [&](std::int64_t a, std::int64_t b) {
+      const int64_t to = o * k * inner + i;
+      bestOf(indices + to, k, n, inner, [&](int64_t a, int64_t b) {
         const E va = from[a * inner], vb = from[b * inner];
         return precedes(va, vb, largest) || (!precedes(vb, va, largest) && a < b);
       });
-      for (std::int64_t j = 0; j < k; ++j)
+      for (int64_t j = 0; j < k; ++j)
         values[to + j * inner] = from[indices[to + j * inner] * inner];
     }
 }
 
-template <class V> MLBRIDGE_INLINE void CumSum(void *const *operands, const std::int64_t *p) {
-  using E = typename V::Element;
+template <class V> MLBRIDGE_INLINE void CumSum(Operands operands, Parameters p) {
+  using E = ElementOf<V>;
   E *y = static_cast<E *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]);
-  const std::int64_t outer = p[0], n = p[1], inner = p[2];
+  const int64_t outer = p[0], n = p[1], inner = p[2];
   const bool exclusive = p[3] != 0, reverse = p[4] != 0;
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; ++i) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
       E sum = 0;
-      for (std::int64_t j = 0; j < n; ++j) {
-        const std::int64_t at = (o * n + (reverse ? n - 1 - j : j)) * inner + i;
+      for (int64_t j = 0; j < n; ++j) {
+        const int64_t at = (o * n + (reverse ? n - 1 - j : j)) * inner + i;
         const E next = sum + x[at];
         y[at] = exclusive ? sum : next;
         sum = next;
@@ -345,12 +335,11 @@ template <class V> MLBRIDGE_INLINE void CumSum(void *const *operands, const std:
 // ---- normalization ------------------------------------------------------------------------------
 
 /// The sum of (x - mean)². One chain of vectors.
-template <class V>
-MLBRIDGE_SHARED typename V::Element squaredDeviations(const typename V::Element *x, std::int64_t n,
-                                                      typename V::Element mean) {
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED E squaredDeviations(const E *x, int64_t n, E mean) {
   using L = typename LanesOf<V>::Type;
-  typename V::Element sums[V::Lanes] = {};
-  for (std::int64_t i = 0; i < n; i += L::Lanes) {
+  E sums[V::Lanes] = {};
+  for (int64_t i = 0; i < n; i += L::Lanes) {
     const L d = firstLanes(loadUpTo<L>(x + i, n - i) - L::broadcast(mean), n - i);
     L::fma(d, d, L::load(sums + i % V::Lanes)).store(sums + i % V::Lanes);
   }
@@ -358,20 +347,18 @@ MLBRIDGE_SHARED typename V::Element squaredDeviations(const typename V::Element 
 }
 
 /// 1 over the root of a mean of squares.
-template <class V>
-MLBRIDGE_INLINE V inverseRoot(typename V::Element sum, std::int64_t n, std::int64_t epsilon) {
-  using E = typename V::Element;
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_INLINE V inverseRoot(E sum, int64_t n, int64_t epsilon) {
   const V mean = V::broadcast(sum) / V::broadcast(static_cast<E>(n));
   return constant<V>(1) / V::sqrt(mean + V::broadcast(realOf<E>(epsilon)));
 }
 
 /// y = (x - mean) inverse scale + bias, of n numbers; each of the last two may be null. One number
 /// of them for all, or one for each.
-template <class V>
-MLBRIDGE_SHARED void
-normalizeRow(typename V::Element *y, const typename V::Element *x, std::int64_t n, V mean,
-             V inverse, const typename V::Element *scale, const typename V::Element *bias) {
-  for (std::int64_t i = 0; i < n; i += V::Lanes) {
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void normalizeRow(E *y, const E *x, int64_t n, V mean, V inverse, const E *scale,
+                                  const E *bias) {
+  for (int64_t i = 0; i < n; i += V::Lanes) {
     V v = (loadUpTo<V>(x + i, n - i) - mean) * inverse;
     if (scale)
       v = v * loadUpTo<V>(scale + i, n - i);
@@ -382,26 +369,23 @@ normalizeRow(typename V::Element *y, const typename V::Element *x, std::int64_t 
 }
 
 /// Mean and inverse deviation of n numbers side by side, in every lane.
-template <class Vector, class V>
-MLBRIDGE_SHARED void moments(const typename Vector::Element *x, std::int64_t n,
-                             std::int64_t epsilon, V &mean, V &inverse) {
-  using E = typename V::Element;
+template <class Vector, class V, class E = ElementOf<Vector>>
+MLBRIDGE_SHARED void moments(const E *x, int64_t n, int64_t epsilon, V &mean, V &inverse) {
   mean = V::broadcast(reduceSpan<Vector, SumOf>(x, n)) / V::broadcast(static_cast<E>(n));
   E first[V::Lanes];
   mean.store(first);
   inverse = inverseRoot<V>(squaredDeviations<Vector>(x, n, first[0]), n, epsilon);
 }
 
-template <class Vector>
-MLBRIDGE_INLINE void LayerNorm(void *const *operands, const std::int64_t *p) {
+template <class Vector> MLBRIDGE_INLINE void LayerNorm(Operands operands, Parameters p) {
   using V = typename LanesOf<Vector>::Type;
-  using E = typename V::Element;
+  using E = ElementOf<V>;
   E *y = static_cast<E *>(operands[0]), *means = static_cast<E *>(operands[1]),
     *inverses = static_cast<E *>(operands[2]);
   const E *x = static_cast<const E *>(operands[3]), *scale = static_cast<const E *>(operands[4]),
           *bias = static_cast<const E *>(operands[5]);
-  const std::int64_t n = p[1];
-  for (std::int64_t row = 0; row < p[0]; ++row, x += n, y += n) {
+  const int64_t n = p[1];
+  for (int64_t row = 0; row < p[0]; ++row, x += n, y += n) {
     V mean, inverse;
     moments<Vector>(x, n, p[2], mean, inverse);
     if (means)
@@ -412,39 +396,37 @@ MLBRIDGE_INLINE void LayerNorm(void *const *operands, const std::int64_t *p) {
   }
 }
 
-template <class Vector> MLBRIDGE_INLINE void RmsNorm(void *const *operands, const std::int64_t *p) {
+template <class Vector> MLBRIDGE_INLINE void RmsNorm(Operands operands, Parameters p) {
   using V = typename LanesOf<Vector>::Type;
-  using E = typename V::Element;
+  using E = ElementOf<V>;
   E *y = static_cast<E *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]), *scale = static_cast<const E *>(operands[2]);
-  const std::int64_t n = p[1];
-  for (std::int64_t row = 0; row < p[0]; ++row, x += n, y += n) {
+  const int64_t n = p[1];
+  for (int64_t row = 0; row < p[0]; ++row, x += n, y += n) {
     const V inverse = inverseRoot<V>(reduceSpan<Vector, SquaresOf>(x, n), n, p[2]);
-    normalizeRow<V>(y, x, n, V::broadcast(0), inverse, scale, nullptr);
+    normalizeRow<V>(y, x, n, V::broadcast(0), inverse, scale, static_cast<const E *>(nullptr));
   }
 }
 
-template <class Vector>
-MLBRIDGE_INLINE void BatchNorm(void *const *operands, const std::int64_t *p) {
+template <class Vector> MLBRIDGE_INLINE void BatchNorm(Operands operands, Parameters p) {
   using V = typename LanesOf<Vector>::Type;
-  using E = typename V::Element;
+  using E = ElementOf<V>;
   E *y = static_cast<E *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]), *scale = static_cast<const E *>(operands[2]),
           *bias = static_cast<const E *>(operands[3]), *mean = static_cast<const E *>(operands[4]),
           *variance = static_cast<const E *>(operands[5]);
-  const std::int64_t channels = p[1], inner = p[2];
+  const int64_t channels = p[1], inner = p[2];
   const V epsilon = V::broadcast(realOf<E>(p[3]));
   // Rows of all channels, or the numbers of one channel.
   const bool all = inner == 1;
-  const std::int64_t n = all ? channels : inner;
-  const auto ofChannel = [all](const E *of, std::int64_t channel, std::int64_t i,
-                               std::int64_t left) {
+  const int64_t n = all ? channels : inner;
+  const auto ofChannel = [all](const E *of, int64_t channel, int64_t i, int64_t left) {
     return all ? loadUpTo<V>(of + i, left) : V::broadcast(of[channel]);
   };
-  for (std::int64_t o = 0; o < p[0]; ++o)
-    for (std::int64_t c = 0; c < (all ? 1 : channels); ++c, x += n, y += n)
-      for (std::int64_t i = 0; i < n; i += V::Lanes) {
-        const std::int64_t left = n - i;
+  for (int64_t o = 0; o < p[0]; ++o)
+    for (int64_t c = 0; c < (all ? 1 : channels); ++c, x += n, y += n)
+      for (int64_t i = 0; i < n; i += V::Lanes) {
+        const int64_t left = n - i;
         const V root = V::sqrt(ofChannel(variance, c, i, left) + epsilon);
         const V v = (loadUpTo<V>(x + i, left) - ofChannel(mean, c, i, left)) / root;
         storeUpTo(V::fma(v, ofChannel(scale, c, i, left), ofChannel(bias, c, i, left)), y + i,
@@ -452,23 +434,22 @@ MLBRIDGE_INLINE void BatchNorm(void *const *operands, const std::int64_t *p) {
       }
 }
 
-template <class Vector>
-MLBRIDGE_INLINE void GroupNorm(void *const *operands, const std::int64_t *p) {
+template <class Vector> MLBRIDGE_INLINE void GroupNorm(Operands operands, Parameters p) {
   using V = typename LanesOf<Vector>::Type;
-  using E = typename V::Element;
+  using E = ElementOf<V>;
   E *y = static_cast<E *>(operands[0]);
   const E *x = static_cast<const E *>(operands[1]), *scale = static_cast<const E *>(operands[2]),
           *bias = static_cast<const E *>(operands[3]);
-  const std::int64_t groups = p[1], channels = p[2], inner = p[3];
-  for (std::int64_t batch = 0; batch < p[0]; ++batch)
-    for (std::int64_t group = 0; group < groups; ++group) {
+  const int64_t groups = p[1], channels = p[2], inner = p[3];
+  for (int64_t batch = 0; batch < p[0]; ++batch)
+    for (int64_t group = 0; group < groups; ++group) {
       V mean, inverse;
       moments<Vector>(x, channels * inner, p[4], mean, inverse);
-      for (std::int64_t c = 0; c < channels; ++c, x += inner, y += inner) {
-        const std::int64_t channel = group * channels + c;
+      for (int64_t c = 0; c < channels; ++c, x += inner, y += inner) {
+        const int64_t channel = group * channels + c;
         const V s = scale ? V::broadcast(scale[channel]) : constant<V>(1);
         const V b = bias ? V::broadcast(bias[channel]) : constant<V>(0);
-        for (std::int64_t i = 0; i < inner; i += V::Lanes)
+        for (int64_t i = 0; i < inner; i += V::Lanes)
           storeUpTo(V::fma((loadUpTo<V>(x + i, inner - i) - mean) * inverse, s, b), y + i,
                     inner - i);
       }
@@ -477,20 +458,18 @@ MLBRIDGE_INLINE void GroupNorm(void *const *operands, const std::int64_t *p) {
 
 // ---- graphs -------------------------------------------------------------------------------------
 
-template <class V>
-MLBRIDGE_SHARED void scatterRows(CombineRow<typename V::Element> row, void *const *operands,
-                                 const std::int64_t *p) {
-  using E = typename V::Element;
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void scatterRows(CombineRow<E> row, Operands operands, Parameters p) {
   E *y = static_cast<E *>(operands[0]);
   const E *updates = static_cast<const E *>(operands[1]);
-  const std::int64_t *indices = static_cast<const std::int64_t *>(operands[2]);
-  const std::int64_t rows = p[1], length = p[2];
-  for (std::int64_t i = 0; i < p[0]; ++i, updates += length) {
-    std::int64_t at = indices[i * p[3]];
+  const int64_t *indices = static_cast<const int64_t *>(operands[2]);
+  const int64_t rows = p[1], length = p[2];
+  for (int64_t i = 0; i < p[0]; ++i, updates += length) {
+    int64_t at = indices[i * p[3]];
     if (at < 0)
       at += rows;
     if (at < 0 || at >= rows) {
-      *static_cast<std::int64_t *>(operands[3]) = 1;
+      *static_cast<int64_t *>(operands[3]) = 1;
       continue;
     }
     E *to = y + at * length;
@@ -498,7 +477,7 @@ MLBRIDGE_SHARED void scatterRows(CombineRow<typename V::Element> row, void *cons
   }
 }
 #define MLBRIDGE_SCATTER(Name, Function)                                                           \
-  template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
+  template <class V> MLBRIDGE_INLINE void Name(Operands operands, Parameters p) {                  \
     scatterRows<V>(combineRow<V, Function>, operands, p);                                          \
   }
 MLBRIDGE_SCATTER(ScatterAddRows, AddFunction)

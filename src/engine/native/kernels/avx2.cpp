@@ -6,21 +6,21 @@
 
 namespace mlbridge::native {
 
+// clang-format off
 extern const ChosenKernel Avx2Kernels[];
 #define MLBRIDGE_CHOSEN(name) {KernelId::name##F32, &kernels::name<kernels::Avx2::F32>},
 #define MLBRIDGE_CHOSEN_F64(name) {KernelId::name##F64, &kernels::name<kernels::Avx2::F64>},
 #define MLBRIDGE_CHOSEN_HALF(name) {KernelId::name, &kernels::name<kernels::Avx2>},
 const ChosenKernel Avx2Kernels[] = {
     MLBRIDGE_CHOSEN(Gemm) MLBRIDGE_CHOSEN(Lstm) MLBRIDGE_CHOSEN(Gru) MLBRIDGE_CHOSEN(Rnn)
-        MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_CHOSEN) MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_CHOSEN)
-            MLBRIDGE_CHOSEN(ReduceSum) MLBRIDGE_CHOSEN(CountLess) MLBRIDGE_CHOSEN(ReduceMean)
-                MLBRIDGE_CHOSEN(ReduceMax) MLBRIDGE_CHOSEN(ReduceMin) MLBRIDGE_CHOSEN(ReduceL2)
-                    MLBRIDGE_CHOSEN(ReduceSumSquare) MLBRIDGE_CHOSEN(ReduceLogSumExp)
-                        MLBRIDGE_CHOSEN(Softmax) MLBRIDGE_CHOSEN(LogSoftmax)
-                            MLBRIDGE_CHOSEN(LayerNorm) MLBRIDGE_CHOSEN(RmsNorm)
-                                MLBRIDGE_CHOSEN(BatchNorm) MLBRIDGE_CHOSEN(ScatterAddRows)
-                                    MLBRIDGE_CHOSEN(ScatterMaxRows) MLBRIDGE_CHOSEN_HALF(F32FromF16)
-                                        MLBRIDGE_CHOSEN_HALF(F16FromF32)
-                                            MLBRIDGE_CHOSEN_F64(Gemm){KernelId::Count, nullptr}};
+    MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_CHOSEN) MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_CHOSEN)
+    MLBRIDGE_CHOSEN(ReduceSum) MLBRIDGE_CHOSEN(CountLess) MLBRIDGE_CHOSEN(ReduceMean)
+    MLBRIDGE_CHOSEN(ReduceMax) MLBRIDGE_CHOSEN(ReduceMin) MLBRIDGE_CHOSEN(ReduceL2)
+    MLBRIDGE_CHOSEN(ReduceSumSquare) MLBRIDGE_CHOSEN(ReduceLogSumExp) MLBRIDGE_CHOSEN(Softmax)
+    MLBRIDGE_CHOSEN(LogSoftmax) MLBRIDGE_CHOSEN(LayerNorm) MLBRIDGE_CHOSEN(RmsNorm)
+    MLBRIDGE_CHOSEN(BatchNorm) MLBRIDGE_CHOSEN(ScatterAddRows) MLBRIDGE_CHOSEN(ScatterMaxRows)
+    MLBRIDGE_CHOSEN_HALF(F32FromF16) MLBRIDGE_CHOSEN_HALF(F16FromF32) MLBRIDGE_CHOSEN_F64(Gemm)
+    {KernelId::Count, nullptr}};
+// clang-format on
 
 } // namespace mlbridge::native

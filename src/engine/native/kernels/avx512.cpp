@@ -5,12 +5,15 @@
 
 namespace mlbridge::native {
 
+// clang-format off
 extern const ChosenKernel Avx512Kernels[];
 #define MLBRIDGE_CHOSEN(name) {KernelId::name##F32, &kernels::name<kernels::Avx512::F32>},
 const ChosenKernel Avx512Kernels[] = {
     MLBRIDGE_CHOSEN(Gemm) MLBRIDGE_CHOSEN(Lstm) MLBRIDGE_CHOSEN(Gru) MLBRIDGE_CHOSEN(Rnn)
-        MLBRIDGE_CHOSEN(Add) MLBRIDGE_CHOSEN(Sub) MLBRIDGE_CHOSEN(Mul) MLBRIDGE_CHOSEN(Exp)
-            MLBRIDGE_CHOSEN(Relu) MLBRIDGE_CHOSEN(Sigmoid) MLBRIDGE_CHOSEN(Tanh)
-                MLBRIDGE_CHOSEN(Softmax) MLBRIDGE_CHOSEN(ScatterAddRows){KernelId::Count, nullptr}};
+    MLBRIDGE_CHOSEN(Add) MLBRIDGE_CHOSEN(Sub) MLBRIDGE_CHOSEN(Mul) MLBRIDGE_CHOSEN(Exp)
+    MLBRIDGE_CHOSEN(Relu) MLBRIDGE_CHOSEN(Sigmoid) MLBRIDGE_CHOSEN(Tanh) MLBRIDGE_CHOSEN(Softmax)
+    MLBRIDGE_CHOSEN(ScatterAddRows)
+    {KernelId::Count, nullptr}};
+// clang-format on
 
 } // namespace mlbridge::native

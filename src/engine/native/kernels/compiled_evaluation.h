@@ -32,18 +32,18 @@ using Isa = mlbridge::native::kernels::MLBRIDGE_AOT_ISA;
 using F32 [[maybe_unused]] = Isa::F32;
 using F64 [[maybe_unused]] = Isa::F64;
 
-std::int64_t nanoseconds() {
+int64_t nanoseconds() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t(now.tv_sec) * 1000000000 + now.tv_nsec;
+  return int64_t(now.tv_sec) * 1000000000 + now.tv_nsec;
 }
 } // namespace
 
 #define MLBRIDGE_AOT_EVALUATE                                                                      \
   MLBRIDGE_AOT_HIDDEN mlbridge_aot_evaluate MLBRIDGE_AOT_SYMBOL(_evaluate, MLBRIDGE_AOT_ISA);      \
-  std::int32_t MLBRIDGE_AOT_SYMBOL(_evaluate, MLBRIDGE_AOT_ISA)(                                   \
-      const void *constants, void *workspace, void *const *inputs, void *const *outputs,           \
-      std::uint64_t left)
+  int32_t MLBRIDGE_AOT_SYMBOL(_evaluate, MLBRIDGE_AOT_ISA)(const void *constants, void *workspace, \
+                                                           void *const *inputs,                    \
+                                                           void *const *outputs, uint64_t left)
 #define MLBRIDGE_AOT_OPERANDS                                                                      \
   [[maybe_unused]] unsigned char *const weights =                                                  \
       static_cast<unsigned char *>(const_cast<void *>(constants));                                 \
@@ -51,9 +51,9 @@ std::int64_t nanoseconds() {
   [[maybe_unused]] const auto in = [=](int i) { return static_cast<unsigned char *>(inputs[i]); }; \
   [[maybe_unused]] const auto out = [=](int i) { return static_cast<unsigned char *>(outputs[i]); };
 // Before and in each loop of the network.
-#define MLBRIDGE_AOT_BEGIN_LOOPS const std::int64_t start = left == UINT64_MAX ? 0 : nanoseconds();
+#define MLBRIDGE_AOT_BEGIN_LOOPS const int64_t start = left == UINT64_MAX ? 0 : nanoseconds();
 #define MLBRIDGE_AOT_LOOK_AT_CLOCK                                                                 \
-  if (left != UINT64_MAX && static_cast<std::uint64_t>(nanoseconds() - start) >= left)             \
+  if (left != UINT64_MAX && static_cast<uint64_t>(nanoseconds() - start) >= left)                  \
     return -1; /* MLB_AOT_TIMED_OUT */
 
 #endif

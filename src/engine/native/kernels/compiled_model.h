@@ -36,7 +36,7 @@
 MLBRIDGE_AOT_ISAS(MLBRIDGE_AOT_DECLARE)
 
 #ifdef MLBRIDGE_AOT_EXTERNAL_WEIGHTS
-#define MLBRIDGE_AOT_WEIGHTS const void *weights, std::size_t size
+#define MLBRIDGE_AOT_WEIGHTS const void *weights, size_t size
 #define MLBRIDGE_AOT_WEIGHTS_AFTER(memory) memory, MLBRIDGE_AOT_WEIGHTS
 #define MLBRIDGE_AOT_PASS_WEIGHTS(memory) memory, weights, size
 #define MLBRIDGE_AOT_WEIGHTS_IN_TABLE nullptr
@@ -94,8 +94,8 @@ mlbridge_aot_evaluate *chosen() {
   return evaluate;
 }
 
-std::int32_t evaluateChosen(const void *weights, void *workspace, void *const *inputs,
-                            void *const *outputs, std::uint64_t left) {
+int32_t evaluateChosen(const void *weights, void *workspace, void *const *inputs,
+                       void *const *outputs, uint64_t left) {
   return chosen()(weights, workspace, inputs, outputs, left);
 }
 
@@ -126,9 +126,9 @@ struct alignas(64) Context {
   void *buffers[inputsCount + outputsCount + 1];
 };
 
-constexpr std::size_t contextSize() {
-  std::size_t size = sizeof(Context) + (workspaceSize + 63) / 64 * 64;
-  for (const std::size_t bytes : bufferSizes)
+constexpr size_t contextSize() {
+  size_t size = sizeof(Context) + (workspaceSize + 63) / 64 * 64;
+  for (const size_t bytes : bufferSizes)
     size += bytes;
   return size;
 }
@@ -139,13 +139,13 @@ MLBRIDGE_AOT_PUBLIC const mlb_aot_model *MLBRIDGE_AOT_FUNCTION(model)() { return
 #ifdef MLBRIDGE_AOT_SHARED
 MLBRIDGE_AOT_PUBLIC const mlb_aot_model *mlb_aot_entry() { return &table; }
 #endif
-MLBRIDGE_AOT_PUBLIC std::size_t MLBRIDGE_AOT_FUNCTION(context_size)() { return contextSize(); }
+MLBRIDGE_AOT_PUBLIC size_t MLBRIDGE_AOT_FUNCTION(context_size)() { return contextSize(); }
 MLBRIDGE_AOT_PUBLIC Context *MLBRIDGE_AOT_FUNCTION(init)(MLBRIDGE_AOT_WEIGHTS_AFTER(void *memory)) {
-  if (!memory || reinterpret_cast<std::uintptr_t>(memory) % 64)
+  if (!memory || reinterpret_cast<uintptr_t>(memory) % 64)
     return nullptr;
 #ifdef MLBRIDGE_AOT_EXTERNAL_WEIGHTS
   const mlb_aot_weights *const head = static_cast<const mlb_aot_weights *>(weights);
-  if (!weights || reinterpret_cast<std::uintptr_t>(weights) % 64 || size < sizeof *head ||
+  if (!weights || reinterpret_cast<uintptr_t>(weights) % 64 || size < sizeof *head ||
       std::memcmp(head->magic, "MLBWGT1\n", 8) != 0 || head->id != weightsId ||
       head->size != weightsSize || size - sizeof *head < head->size)
     return nullptr;
@@ -158,7 +158,7 @@ MLBRIDGE_AOT_PUBLIC Context *MLBRIDGE_AOT_FUNCTION(init)(MLBRIDGE_AOT_WEIGHTS_AF
   unsigned char *at = static_cast<unsigned char *>(memory) + sizeof(Context);
   context->weights = weights;
   context->evaluate = chosen();
-  for (std::size_t i = 0; i < inputsCount + outputsCount; ++i) {
+  for (size_t i = 0; i < inputsCount + outputsCount; ++i) {
     context->buffers[i] = at;
     at += bufferSizes[i];
   }
@@ -177,11 +177,11 @@ MLBRIDGE_AOT_PUBLIC int MLBRIDGE_AOT_FUNCTION(run)(Context *context) {
   return context->evaluate(context->weights, context->workspace, context->buffers,
                            context->buffers + inputsCount, UINT64_MAX);
 }
-MLBRIDGE_AOT_PUBLIC void *MLBRIDGE_AOT_FUNCTION(input)(Context *context, std::size_t index) {
+MLBRIDGE_AOT_PUBLIC void *MLBRIDGE_AOT_FUNCTION(input)(Context *context, size_t index) {
   return index < inputsCount ? context->buffers[index] : nullptr;
 }
 MLBRIDGE_AOT_PUBLIC const void *MLBRIDGE_AOT_FUNCTION(output)(const Context *context,
-                                                              std::size_t index) {
+                                                              size_t index) {
   return index < outputsCount ? context->buffers[inputsCount + index] : nullptr;
 }
 

@@ -10,7 +10,6 @@
 #define MLBRIDGE_AOT_SYMBOL(rest, isa) MLBRIDGE_AOT_JOIN(MLBRIDGE_AOT_NAME, rest, isa)
 #define MLBRIDGE_AOT_HIDDEN extern "C" __attribute__((visibility("hidden")))
 
-using mlbridge_aot_evaluate = std::int32_t(const void *, void *, void *const *, void *const *,
-                                           std::uint64_t);
+using mlbridge_aot_evaluate = int32_t(const void *, void *, void *const *, void *const *, uint64_t);
 
 #endif

@@ -11,7 +11,7 @@ namespace mlbridge::native::kernels {
 
 /// Computes f of double vectors and rounds once.
 template <class V, class F> MLBRIDGE_INLINE V inDouble(V x, const F &f) {
-  if constexpr (sizeof(typename V::Element) == 8) {
+  if constexpr (sizeof(ElementOf<V>) == 8) {
     return f(x);
   } else {
     typename WideOf<V>::Type half[2];
@@ -83,13 +83,13 @@ template <class V> MLBRIDGE_RARE V geluTanhDouble(V x) {
 
 // ---- one operand --------------------------------------------------------------------------------
 
-template <class V> struct Parameters {
+template <class V> struct AlphaBeta {
   V alpha, beta;
 };
 
 #define MLBRIDGE_FUNCTION(Name, expression)                                                        \
   struct Name##Function {                                                                          \
-    template <class V> static MLBRIDGE_INLINE V of(V x, const Parameters<V> &p) {                  \
+    template <class V> static MLBRIDGE_INLINE V of(V x, const AlphaBeta<V> &p) {                   \
       (void)p;                                                                                     \
       return expression;                                                                           \
     }                                                                                              \
@@ -152,54 +152,50 @@ MLBRIDGE_FUNCTION(ThresholdedRelu, V::select(V::less(p.alpha, x), x, MLBRIDGE_ZE
 #undef MLBRIDGE_ZERO
 #undef MLBRIDGE_ONE
 
-template <class V> MLBRIDGE_INLINE Parameters<V> parametersOf(const std::int64_t *bits) {
-  using E = typename V::Element;
+template <class V> MLBRIDGE_INLINE AlphaBeta<V> parametersOf(const int64_t *bits) {
+  using E = ElementOf<V>;
   return {V::broadcast(realOf<E>(bits[0])), V::broadcast(realOf<E>(bits[1]))};
 }
 
 /// All lanes, or the first `left`, of which there is one at least.
-template <class V> MLBRIDGE_INLINE V loadUpTo(const typename V::Element *p, std::int64_t left) {
+template <class V, class E = ElementOf<V>> MLBRIDGE_INLINE V loadUpTo(const E *p, int64_t left) {
   return V::Lanes == 1 || left >= V::Lanes ? V::load(p) : V::loadPartial(p, static_cast<int>(left));
 }
-template <class V> MLBRIDGE_INLINE void storeUpTo(V v, typename V::Element *p, std::int64_t left) {
+template <class V, class E = ElementOf<V>> MLBRIDGE_INLINE void storeUpTo(V v, E *p, int64_t left) {
   if (V::Lanes == 1 || left >= V::Lanes)
     v.store(p);
   else
     v.storePartial(p, static_cast<int>(left));
 }
 /// y[i] = f(x[i]); tails take the same way as the rest.
-template <class V, class F>
-MLBRIDGE_INLINE void mapInline(typename V::Element *y, const typename V::Element *x,
-                               std::int64_t count, const std::int64_t *parameters) {
-  const Parameters<V> p = parametersOf<V>(parameters);
-  for (std::int64_t i = 0; i < count; i += V::Lanes)
+template <class V, class F, class E = ElementOf<V>>
+MLBRIDGE_INLINE void mapInline(E *y, const E *x, int64_t count, const int64_t *parameters) {
+  const AlphaBeta<V> p = parametersOf<V>(parameters);
+  for (int64_t i = 0; i < count; i += V::Lanes)
     storeUpTo(F::of(loadUpTo<V>(x + i, count - i), p), y + i, count - i);
 }
 
 #ifdef MLBRIDGE_NATIVE_SPECIALIZE
 
-template <class V, class F>
-MLBRIDGE_INLINE void map(typename V::Element *y, const typename V::Element *x, std::int64_t count,
-                         const std::int64_t *parameters) {
+template <class V, class F, class E = ElementOf<V>>
+MLBRIDGE_INLINE void map(E *y, const E *x, int64_t count, const int64_t *parameters) {
   mapInline<typename LanesOf<V>::Type, F>(y, x, count, parameters);
 }
 
 #else
 
-template <class V, class F> MLBRIDGE_RARE V functionOf(V x, const Parameters<V> &p) {
+template <class V, class F> MLBRIDGE_RARE V functionOf(V x, const AlphaBeta<V> &p) {
   return F::of(x, p);
 }
-template <class V>
-MLBRIDGE_SHARED void mapWith(V (*f)(V, const Parameters<V> &), typename V::Element *y,
-                             const typename V::Element *x, std::int64_t count,
-                             const std::int64_t *parameters) {
-  const Parameters<V> p = parametersOf<V>(parameters);
-  for (std::int64_t i = 0; i < count; i += V::Lanes)
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void mapWith(V (*f)(V, const AlphaBeta<V> &), E *y, const E *x, int64_t count,
+                             const int64_t *parameters) {
+  const AlphaBeta<V> p = parametersOf<V>(parameters);
+  for (int64_t i = 0; i < count; i += V::Lanes)
     storeUpTo(f(loadUpTo<V>(x + i, count - i), p), y + i, count - i);
 }
-template <class V, class F>
-MLBRIDGE_SHARED void mapFast(typename V::Element *y, const typename V::Element *x,
-                             std::int64_t count, const std::int64_t *parameters) {
+template <class V, class F, class E = ElementOf<V>>
+MLBRIDGE_SHARED void mapFast(E *y, const E *x, int64_t count, const int64_t *parameters) {
   mapInline<V, F>(y, x, count, parameters);
 }
 
@@ -210,9 +206,8 @@ template <> inline constexpr bool IsFrequent<ReluFunction> = true;
 template <> inline constexpr bool IsFrequent<SigmoidFunction> = true;
 template <> inline constexpr bool IsFrequent<TanhFunction> = true;
 
-template <class Vector, class F>
-MLBRIDGE_INLINE void map(typename Vector::Element *y, const typename Vector::Element *x,
-                         std::int64_t count, const std::int64_t *parameters) {
+template <class Vector, class F, class E = ElementOf<Vector>>
+MLBRIDGE_INLINE void map(E *y, const E *x, int64_t count, const int64_t *parameters) {
   using V = typename LanesOf<Vector>::Type;
   if constexpr (IsFrequent<F> && !IsArray<V>)
     mapFast<V, F>(y, x, count, parameters);
@@ -223,8 +218,8 @@ MLBRIDGE_INLINE void map(typename Vector::Element *y, const typename Vector::Ele
 #endif
 
 #define MLBRIDGE_UNARY(Name)                                                                       \
-  template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
-    using E = typename V::Element;                                                                 \
+  template <class V> MLBRIDGE_INLINE void Name(Operands operands, Parameters p) {                  \
+    using E = ElementOf<V>;                                                                        \
     map<V, Name##Function>(static_cast<E *>(operands[0]), static_cast<const E *>(operands[1]),     \
                            p[0], p + 1);                                                           \
   }
@@ -232,9 +227,8 @@ MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_UNARY)
 #undef MLBRIDGE_UNARY
 
 /// Applies an activation in place.
-template <class V>
-MLBRIDGE_SHARED void activate(typename V::Element *y, std::int64_t count,
-                              const std::int64_t *activation) {
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void activate(E *y, int64_t count, const int64_t *activation) {
 #ifdef MLBRIDGE_NATIVE_WITHOUT_TABLES // what is compiled ahead of time
   switch (static_cast<Activation>(activation[0])) {
   case Activation::None:
@@ -246,7 +240,7 @@ MLBRIDGE_SHARED void activate(typename V::Element *y, std::int64_t count,
 #undef MLBRIDGE_ACTIVATION
   }
 #else
-  if constexpr (sizeof(typename V::Element) == 4 && !IsArray<V>) {
+  if constexpr (sizeof(ElementOf<V>) == 4 && !IsArray<V>) {
     switch (static_cast<Activation>(activation[0])) {
     case Activation::Relu:
       return map<V, ReluFunction>(y, y, count, activation + 1);
@@ -261,9 +255,9 @@ MLBRIDGE_SHARED void activate(typename V::Element *y, std::int64_t count,
   const KernelId id = kernelOf(static_cast<Activation>(activation[0]));
   if (id == KernelId::Count)
     return;
-  const int apart = sizeof(typename V::Element) == 8; // GemmF64 follows GemmF32
+  const int apart = sizeof(ElementOf<V>) == 8; // GemmF64 follows GemmF32
   void *const operands[] = {y, y};
-  const std::int64_t parameters[] = {count, activation[1], activation[2]};
+  const int64_t parameters[] = {count, activation[1], activation[2]};
   kernelsFor(SetOf<V>)[static_cast<int>(id) + apart](operands, parameters);
 #endif
 }
@@ -284,7 +278,7 @@ MLBRIDGE_FUNCTION(PRelu, V::select(V::less(a, constant<V>(0)), a *b, a))
 #undef MLBRIDGE_FUNCTION
 struct PowFunction {
   template <class V> static MLBRIDGE_INLINE V of(V a, V b) {
-    if constexpr (sizeof(typename V::Element) == 8) {
+    if constexpr (sizeof(ElementOf<V>) == 8) {
       return powDouble(a, b);
     } else {
       typename WideOf<V>::Type x[2], y[2];
@@ -300,41 +294,38 @@ struct PowFunction {
 };
 
 /// A row of y = f(a, b); the strides of a and b are 0 or 1.
-template <class Vector, class F>
-MLBRIDGE_SHARED void combineRow(typename Vector::Element *y, const typename Vector::Element *a,
-                                std::int64_t strideA, const typename Vector::Element *b,
-                                std::int64_t strideB, std::int64_t n) {
+template <class Vector, class F, class E = ElementOf<Vector>>
+MLBRIDGE_SHARED void combineRow(E *y, const E *a, int64_t strideA, const E *b, int64_t strideB,
+                                int64_t n) {
   using V = typename LanesOf<Vector>::Type;
-  for (std::int64_t i = 0; i < n; i += V::Lanes, a += strideA * V::Lanes, b += strideB * V::Lanes) {
+  for (int64_t i = 0; i < n; i += V::Lanes, a += strideA * V::Lanes, b += strideB * V::Lanes) {
     const V x = strideA ? loadUpTo<V>(a, n - i) : V::broadcast(*a);
     const V z = strideB ? loadUpTo<V>(b, n - i) : V::broadcast(*b);
     storeUpTo(F::of(x, z), y + i, n - i);
   }
 }
 template <class E>
-using CombineRow = void (*)(E *, const E *, std::int64_t, const E *, std::int64_t, std::int64_t);
+using CombineRow = void (*)(E *, const E *, int64_t, const E *, int64_t, int64_t);
 
-template <class V>
-MLBRIDGE_SHARED void combineWith(CombineRow<typename V::Element> row, void *const *operands,
-                                 const std::int64_t *p) {
-  using E = typename V::Element;
-  constexpr std::int64_t Piece = 64;
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void combineWith(CombineRow<E> row, Operands operands, Parameters p) {
+  constexpr int64_t Piece = 64;
   E *y = static_cast<E *>(operands[0]);
   const E *a = static_cast<const E *>(operands[1]);
   const E *b = static_cast<const E *>(operands[2]);
-  const std::int64_t one[3] = {1, 0, 0};
-  const std::int64_t *inner = p[0] > 0 ? p + 1 + 3 * (p[0] - 1) : one;
-  const std::int64_t n = inner[0], strideA = inner[1], strideB = inner[2];
+  const int64_t one[3] = {1, 0, 0};
+  const int64_t *inner = p[0] > 0 ? p + 1 + 3 * (p[0] - 1) : one;
+  const int64_t n = inner[0], strideA = inner[1], strideB = inner[2];
   const bool apart = strideA >> 1 != 0 || strideB >> 1 != 0;
-  eachRow<2>(p[0], p + 1, [&](const std::int64_t *at) MLBRIDGE_ALWAYS {
+  eachRow<2>(p[0], p + 1, [&](const int64_t *at) MLBRIDGE_ALWAYS {
     const E *rowA = a + at[0], *rowB = b + at[1];
     if (!apart) {
       row(y, rowA, strideA, rowB, strideB, n);
     } else { // brought together first
       E as[Piece], bs[Piece];
-      for (std::int64_t i = 0; i < n; i += Piece) {
-        const std::int64_t count = n - i < Piece ? n - i : Piece;
-        for (std::int64_t k = 0; k < count; ++k) {
+      for (int64_t i = 0; i < n; i += Piece) {
+        const int64_t count = n - i < Piece ? n - i : Piece;
+        for (int64_t k = 0; k < count; ++k) {
           as[k] = rowA[(i + k) * strideA];
           bs[k] = rowB[(i + k) * strideB];
         }
@@ -346,7 +337,7 @@ MLBRIDGE_SHARED void combineWith(CombineRow<typename V::Element> row, void *cons
 }
 
 #define MLBRIDGE_BINARY(Name)                                                                      \
-  template <class V> MLBRIDGE_INLINE void Name(void *const *operands, const std::int64_t *p) {     \
+  template <class V> MLBRIDGE_INLINE void Name(Operands operands, Parameters p) {                  \
     combineWith<V>(combineRow<V, Name##Function>, operands, p);                                    \
   }
 MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_BINARY)
@@ -354,30 +345,30 @@ MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_BINARY)
 
 // ---- half precision -----------------------------------------------------------------------------
 
-template <class Isa> MLBRIDGE_INLINE void F32FromF16(void *const *operands, const std::int64_t *p) {
+template <class Isa> MLBRIDGE_INLINE void F32FromF16(Operands operands, Parameters p) {
   float *y = static_cast<float *>(operands[0]);
-  const std::uint16_t *x = static_cast<const std::uint16_t *>(operands[1]);
-  std::int64_t i = 0;
+  const uint16_t *x = static_cast<const uint16_t *>(operands[1]);
+  int64_t i = 0;
   for (; i + 16 <= p[0]; i += 16)
     Isa::fromHalf(x + i).store(y + i);
   if (i < p[0]) {
-    std::uint16_t rest[16] = {};
-    for (std::int64_t j = i; j < p[0]; ++j)
+    uint16_t rest[16] = {};
+    for (int64_t j = i; j < p[0]; ++j)
       rest[j - i] = x[j];
     Isa::fromHalf(rest).storePartial(y + i, static_cast<int>(p[0] - i));
   }
 }
 
-template <class Isa> MLBRIDGE_INLINE void F16FromF32(void *const *operands, const std::int64_t *p) {
-  std::uint16_t *y = static_cast<std::uint16_t *>(operands[0]);
+template <class Isa> MLBRIDGE_INLINE void F16FromF32(Operands operands, Parameters p) {
+  uint16_t *y = static_cast<uint16_t *>(operands[0]);
   const float *x = static_cast<const float *>(operands[1]);
-  std::int64_t i = 0;
+  int64_t i = 0;
   for (; i + 16 <= p[0]; i += 16)
     Isa::toHalf(Isa::F32::load(x + i), y + i);
   if (i < p[0]) {
-    std::uint16_t rest[16];
+    uint16_t rest[16];
     Isa::toHalf(Isa::F32::loadPartial(x + i, static_cast<int>(p[0] - i)), rest);
-    for (std::int64_t j = i; j < p[0]; ++j)
+    for (int64_t j = i; j < p[0]; ++j)
       y[j] = rest[j - i];
   }
 }

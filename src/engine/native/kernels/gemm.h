@@ -18,18 +18,17 @@ namespace mlbridge::native::kernels {
 /// What is done with a sum.
 template <class E> struct Epilogue {
   E *y;
-  std::int64_t rowStride;
+  int64_t rowStride;
   const E *c;
-  std::int64_t cRowStride, cColumnStride;
+  int64_t cRowStride, cColumnStride;
   E alpha, beta;
   bool relu;
 };
 
-template <class V>
-MLBRIDGE_INLINE void finishInline(V sum, const Epilogue<typename V::Element> &e, std::int64_t row,
-                                  std::int64_t column, std::int64_t n) {
-  using E = typename V::Element;
-  const std::int64_t left = n - column;
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_INLINE void finishInline(V sum, const Epilogue<E> &e, int64_t row, int64_t column,
+                                  int64_t n) {
+  const int64_t left = n - column;
   sum = sum * V::broadcast(e.alpha);
   if (e.c) {
     const E *c = e.c + row * e.cRowStride + column * e.cColumnStride;
@@ -40,18 +39,15 @@ MLBRIDGE_INLINE void finishInline(V sum, const Epilogue<typename V::Element> &e,
     sum = V::greatest(V::broadcast(0), sum); // as Relu
   storeUpTo(sum, e.y + row * e.rowStride + column, left);
 }
-template <class V>
-MLBRIDGE_SHARED void finish(V sum, const Epilogue<typename V::Element> &e, std::int64_t row,
-                            std::int64_t column, std::int64_t n) {
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void finish(V sum, const Epilogue<E> &e, int64_t row, int64_t column, int64_t n) {
   finishInline(sum, e, row, column, n);
 }
 
 /// M rows of a times W panels, in S chains of which C are summed at a time. Rows of a are dense.
-template <class V, int M, int W, int S, int C>
-MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
-                          const typename V::Element *b, std::int64_t width, std::int64_t k,
-                          const Epilogue<typename V::Element> &e, std::int64_t row,
-                          std::int64_t column, std::int64_t n) {
+template <class V, int M, int W, int S, int C, class E = ElementOf<V>>
+MLBRIDGE_INLINE void tile(const E *a, int64_t rowStride, const E *b, int64_t width, int64_t k,
+                          const Epilogue<E> &e, int64_t row, int64_t column, int64_t n) {
   V sums[M][W][S];
 #pragma GCC unroll 8
   for (int first = 0; first < S; first += C) {
@@ -63,9 +59,9 @@ MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
 #pragma GCC unroll 8
         for (int c = 0; c < C; ++c)
           chain[m][w][c] = V::broadcast(0);
-    std::int64_t i = first;
-    const typename V::Element *x = a + first;
-    const typename V::Element *panel = b + first * width;
+    int64_t i = first;
+    const E *x = a + first;
+    const E *panel = b + first * width;
     for (; i + C <= k; i += S, x += S, panel += S * width)
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
@@ -120,39 +116,36 @@ MLBRIDGE_INLINE void tile(const typename V::Element *a, std::int64_t rowStride,
 }
 
 /// A block of `panels` panels, all rows of a, in little code.
-template <class V>
-MLBRIDGE_SHARED void
-anyBlock(const typename V::Element *a, std::int64_t rowStride, std::int64_t columnStride,
-         std::int64_t m, const typename V::Element *b, std::int64_t panels, std::int64_t k,
-         const Epilogue<typename V::Element> &e, std::int64_t column, std::int64_t n) {
-  const std::int64_t chains = panels == 1 ? 8 : panels == 2 ? 4 : 2;
-  const std::int64_t width = panels * lanesOf<typename V::Element>();
-  for (std::int64_t row = 0; row < m; ++row)
-    for (std::int64_t at = 0; at < width && column + at < n; at += V::Lanes) {
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void anyBlock(const E *a, int64_t rowStride, int64_t columnStride, int64_t m,
+                              const E *b, int64_t panels, int64_t k, const Epilogue<E> &e,
+                              int64_t column, int64_t n) {
+  const int64_t chains = panels == 1 ? 8 : panels == 2 ? 4 : 2;
+  const int64_t width = panels * lanesOf<E>();
+  for (int64_t row = 0; row < m; ++row)
+    for (int64_t at = 0; at < width && column + at < n; at += V::Lanes) {
       V sums[8];
       for (V &sum : sums)
         sum = V::broadcast(0);
-      for (std::int64_t i = 0; i < k; ++i) {
+      for (int64_t i = 0; i < k; ++i) {
         V &sum = sums[i & (chains - 1)];
         sum = V::fma(V::broadcast(a[row * rowStride + i * columnStride]),
                      V::load(b + i * width + at), sum);
       }
-      for (std::int64_t half = chains / 2; half; half /= 2)
-        for (std::int64_t s = 0; s < half; ++s)
+      for (int64_t half = chains / 2; half; half /= 2)
+        for (int64_t s = 0; s < half; ++s)
           sums[s] = sums[s] + sums[s + half];
       finish(sums[0], e, row, column + at, n);
     }
 }
 
 /// A block of W panels: all rows of a.
-template <class V, int W>
-MLBRIDGE_INLINE void block(const typename V::Element *a, std::int64_t rowStride,
-                           std::int64_t columnStride, std::int64_t m, const typename V::Element *b,
-                           std::int64_t k, const Epilogue<typename V::Element> &e,
-                           std::int64_t column, std::int64_t n) {
+template <class V, int W, class E = ElementOf<V>>
+MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t columnStride, int64_t m,
+                           const E *b, int64_t k, const Epilogue<E> &e, int64_t column, int64_t n) {
   constexpr int S = W == 1 ? 8 : W == 2 ? 4 : 2;
   constexpr bool Many = AccumulatorsOf<V> >= 24;
-  constexpr std::int64_t Width = W * V::Lanes;
+  constexpr int64_t Width = W * V::Lanes;
   // One row: as many panels and chains as there are registers for.
   constexpr int W1 = Many || W == 3 ? W : W == 4 ? 2 : 1;
   constexpr int C1 = Many ? S : S > 4 ? 4 : S;
@@ -163,7 +156,7 @@ MLBRIDGE_INLINE void block(const typename V::Element *a, std::int64_t rowStride,
   if (columnStride != 1)
     return anyBlock<typename LanesOf<V>::Type>(a, rowStride, columnStride, m, b, W, k, e, column,
                                                n);
-  std::int64_t row = 0;
+  int64_t row = 0;
   if constexpr (MN > 1)
     for (; row + MN <= m; row += MN)
       for (int w = 0; w < W; w += WN)
@@ -179,19 +172,17 @@ MLBRIDGE_INLINE void block(const typename V::Element *a, std::int64_t rowStride,
 #ifdef MLBRIDGE_NATIVE_SPECIALIZE
 template <class V> inline constexpr bool HasTiles = !IsArray<V>;
 #else
-template <class V> inline constexpr bool HasTiles = !IsArray<V> && sizeof(typename V::Element) == 4;
+template <class V> inline constexpr bool HasTiles = !IsArray<V> && sizeof(ElementOf<V>) == 4;
 #endif
 
 /// b packed by columns; x is a row of a.
-template <class V>
-MLBRIDGE_INLINE typename V::Element dot(const typename V::Element *x, std::int64_t stride,
-                                        const typename V::Element *b, std::int64_t k) {
-  using E = typename V::Element;
-  constexpr std::int64_t Step = 4 * V::Lanes;
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_INLINE E dot(const E *x, int64_t stride, const E *b, int64_t k) {
+  constexpr int64_t Step = 4 * V::Lanes;
   if constexpr (IsArray<V>) {
     using L = typename LanesOf<V>::Type;
     E sums[Step] = {};
-    for (std::int64_t i = 0; i < k || i % V::Lanes; ++i) // b is padded
+    for (int64_t i = 0; i < k || i % V::Lanes; ++i) // b is padded
       L::fma(L::broadcast(i < k ? x[i * stride] : 0), L::load(b + i), L::load(sums + i % Step))
           .store(sums + i % Step);
     return sumByHalves<V>(sums, Step);
@@ -200,7 +191,7 @@ MLBRIDGE_INLINE typename V::Element dot(const typename V::Element *x, std::int64
 #pragma GCC unroll 4
     for (int s = 0; s < 4; ++s)
       sums[s] = V::broadcast(0);
-    std::int64_t i = 0;
+    int64_t i = 0;
     if (stride == 1)
       for (; i + Step <= k; i += Step)
 #pragma GCC unroll 4
@@ -208,7 +199,7 @@ MLBRIDGE_INLINE typename V::Element dot(const typename V::Element *x, std::int64
           sums[s] = V::fma(V::load(x + i + s * V::Lanes), V::load(b + i + s * V::Lanes), sums[s]);
     for (; i < k; i += Step) {
       E values[Step] = {};
-      for (std::int64_t j = i; j < k && j < i + Step; ++j)
+      for (int64_t j = i; j < k && j < i + Step; ++j)
         values[j - i] = x[j * stride];
 #pragma GCC unroll 4
       for (int s = 0; s < 4; ++s)
@@ -220,17 +211,14 @@ MLBRIDGE_INLINE typename V::Element dot(const typename V::Element *x, std::int64
 }
 
 /// y = alpha a b + beta c of one matrix each, with Relu if the epilogue says so.
-template <class V>
-MLBRIDGE_SHARED void multiply(const typename V::Element *a, std::int64_t rowStride,
-                              std::int64_t columnStride, std::int64_t m,
-                              const typename V::Element *b, std::int64_t k, std::int64_t n,
-                              const Epilogue<typename V::Element> &e) {
-  using E = typename V::Element;
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void multiply(const E *a, int64_t rowStride, int64_t columnStride, int64_t m,
+                              const E *b, int64_t k, int64_t n, const Epilogue<E> &e) {
   using L = typename LanesOf<V>::Type;
   if (packedByColumns(k, n)) {
-    const std::int64_t padded = (k + V::Lanes - 1) / V::Lanes * V::Lanes;
-    for (std::int64_t row = 0; row < m; ++row)
-      for (std::int64_t column = 0; column < n; ++column) {
+    const int64_t padded = (k + V::Lanes - 1) / V::Lanes * V::Lanes;
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t column = 0; column < n; ++column) {
         const E sum = dot<V>(a + row * rowStride, columnStride, b + column * padded, k);
         // One column of a vector, so that it is the same arithmetic.
         Epilogue<E> one = e;
@@ -240,18 +228,18 @@ MLBRIDGE_SHARED void multiply(const typename V::Element *a, std::int64_t rowStri
       }
     return;
   }
-  constexpr std::int64_t Width = PanelsOfBlock * V::Lanes;
-  std::int64_t column = 0;
+  constexpr int64_t Width = PanelsOfBlock * V::Lanes;
+  int64_t column = 0;
   if constexpr (!HasTiles<V>) {
     for (; column < n; column += Width, b += Width * k) {
-      const std::int64_t panels = (n - column + V::Lanes - 1) / V::Lanes;
+      const int64_t panels = (n - column + V::Lanes - 1) / V::Lanes;
       anyBlock<L>(a, rowStride, columnStride, m, b, panels < PanelsOfBlock ? panels : PanelsOfBlock,
                   k, e, column, n);
     }
   } else {
     for (; n - column > Width - V::Lanes; column += Width, b += Width * k)
       block<V, 4>(a, rowStride, columnStride, m, b, k, e, column, n);
-    const std::int64_t left = n - column;
+    const int64_t left = n - column;
     if (left > 2 * V::Lanes)
       block<V, 3>(a, rowStride, columnStride, m, b, k, e, column, n);
     else if (left > V::Lanes)
@@ -261,15 +249,15 @@ MLBRIDGE_SHARED void multiply(const typename V::Element *a, std::int64_t rowStri
   }
 }
 
-template <class V> MLBRIDGE_INLINE void Gemm(void *const *operands, const std::int64_t *p) {
-  using E = typename V::Element;
+template <class V> MLBRIDGE_INLINE void Gemm(Operands operands, Parameters p) {
+  using E = ElementOf<V>;
   const E *a = static_cast<const E *>(operands[1]);
   const E *b = static_cast<const E *>(operands[2]);
   const E *c = static_cast<const E *>(operands[3]);
-  const std::int64_t m = p[0], k = p[1], n = p[2];
+  const int64_t m = p[0], k = p[1], n = p[2];
   const bool relu = static_cast<Activation>(p[10]) == Activation::Relu;
   const bool activates = !relu && static_cast<Activation>(p[10]) != Activation::None;
-  const auto one = [&](const std::int64_t *at) MLBRIDGE_ALWAYS {
+  const auto one = [&](const int64_t *at) MLBRIDGE_ALWAYS {
     E *y = static_cast<E *>(operands[0]) + at[3];
     multiply<V>(
         a + at[0], p[3], p[4], m, b + at[1], k, n,
@@ -277,21 +265,21 @@ template <class V> MLBRIDGE_INLINE void Gemm(void *const *operands, const std::i
     if (!activates)
       return;
     const bool dense = p[5] == n;
-    for (std::int64_t row = 0; row < (dense ? 1 : m); ++row)
+    for (int64_t row = 0; row < (dense ? 1 : m); ++row)
       activate<V>(y + row * p[5], dense ? m * n : n, p + 10);
   };
-  constexpr std::int64_t First[4] = {};
+  constexpr int64_t First[4] = {};
   if (p[13] == 0) // without a walk, as in most networks
     return one(First);
   eachIndex<4>(p[13], p + 14, one);
 }
 
 /// Moves only: the same for all vectors.
-template <class V> MLBRIDGE_INLINE void PackGemm(void *const *operands, const std::int64_t *p) {
-  using E = typename V::Element;
+template <class V> MLBRIDGE_INLINE void PackGemm(Operands operands, Parameters p) {
+  using E = ElementOf<V>;
   E *packed = static_cast<E *>(operands[0]);
   const E *b = static_cast<const E *>(operands[1]);
-  for (std::int64_t i = 0; i < p[4]; ++i, b += p[5], packed += packedGemmSize<E>(p[0], p[1]))
+  for (int64_t i = 0; i < p[4]; ++i, b += p[5], packed += packedGemmSize<E>(p[0], p[1]))
     packGemm(packed, b, p[0], p[1], p[2], p[3]);
 }
 

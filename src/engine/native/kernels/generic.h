@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels over all element types whose arithmetic is exact, or not worth a vector. A "type" is an
-// ElementType of mlbridge/tensor.h.
+// Kernels over all element types whose arithmetic is exact, or not worth a vector. A "type" is a
+// Type of kernel.h.
 //
 // Cast           {y, x}  {from type, to type, count}
 //                Floats are truncated towards zero; what doesn't fit wraps as in two's complement,
@@ -11,8 +11,7 @@
 // IntegerUnary   {y, x}  {UnaryOp, type, count}  IsNaN, IsInf take floats and give bool.
 // Compare        {y bool, a, b}  {CompareOp, type, rank, as above}
 // Fmod           {y, a, b}  {type (float32, float64), whether the sign is that of b (0: of a),
-// rank,
-//                as above}
+//                rank, as above}
 // IntegerReduce  {y [outer, inner], x}  {ReduceOp, type, outer, n, inner}
 // IntegerArg     {y int64 [outer, inner], x}  {type, outer, n, inner, last (0, 1), largest (0, 1)}
 // IntegerTopK    {values, indices int64, x}  {type, outer, n, inner, k, largest (0, 1)}
@@ -27,7 +26,7 @@
 
 namespace mlbridge::native {
 
-enum class IntegerOp : std::int64_t {
+enum class IntegerOp : int64_t {
   Add,
   Sub,
   Mul,
@@ -43,131 +42,127 @@ enum class IntegerOp : std::int64_t {
   ShiftLeft,
   ShiftRight
 };
-enum class UnaryOp : std::int64_t { Neg, Abs, Sign, Not, Invert, IsNaN, IsInf, IsPosInf, IsNegInf };
-enum class ReduceOp : std::int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
+enum class UnaryOp : int64_t { Neg, Abs, Sign, Not, Invert, IsNaN, IsInf, IsPosInf, IsNegInf };
+enum class ReduceOp : int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
 
 } // namespace mlbridge::native
 
 namespace mlbridge::native::kernels {
 
 /// Bytes of an element of a type.
-inline std::int64_t widthOf(std::int64_t type) {
-  constexpr std::uint8_t Widths[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 1};
+inline int64_t widthOf(int64_t type) {
+  constexpr uint8_t Widths[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 1}; // by Type
   return Widths[type];
 }
-inline bool isReal(std::int64_t type) { return type >= 9 && type <= 11; }
-inline bool isUnsigned(std::int64_t type) { return (type >= 5 && type <= 8) || type == 12; }
+inline bool isReal(int64_t type) { return type >= Float16 && type <= Float64; }
+inline bool isUnsigned(int64_t type) { return (type >= UInt8 && type <= UInt64) || type == Bool; }
 
 // ---- elements by the piece: as int64 (sign- or zero-extended) or as double ----------------------
 // One loop over a type instead of one for each kernel and type.
 
-constexpr std::int64_t Piece = 64;
+constexpr int64_t Piece = 64;
 
-inline const void *element(const void *x, std::int64_t type, std::int64_t i) {
+inline const void *element(const void *x, int64_t type, int64_t i) {
   return static_cast<const char *>(x) + i * widthOf(type);
 }
-inline void *element(void *y, std::int64_t type, std::int64_t i) {
+inline void *element(void *y, int64_t type, int64_t i) {
   return static_cast<char *>(y) + i * widthOf(type);
 }
 
 template <class To, class From>
-MLBRIDGE_INLINE void convert(To *y, std::int64_t strideY, const void *x, std::int64_t strideX,
-                             std::int64_t n) {
+MLBRIDGE_INLINE void convert(To *y, int64_t strideY, const void *x, int64_t strideX, int64_t n) {
   const auto *from = static_cast<const From *>(x);
-  for (std::int64_t i = 0; i < n; ++i)
+  for (int64_t i = 0; i < n; ++i)
     y[i * strideY] = static_cast<To>(from[i * strideX]);
 }
 
 /// n elements, `stride` apart.
-MLBRIDGE_OUTLINE inline void load(std::int64_t *wide, const void *x, std::int64_t type,
-                                  std::int64_t stride, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void load(int64_t *wide, const void *x, int64_t type, int64_t stride,
+                                  int64_t n) {
   switch (type) {
-  case 1:
-    return convert<std::int64_t, std::int8_t>(wide, 1, x, stride, n);
-  case 2:
-    return convert<std::int64_t, std::int16_t>(wide, 1, x, stride, n);
-  case 3:
-    return convert<std::int64_t, std::int32_t>(wide, 1, x, stride, n);
-  case 4:
-  case 8:
-    return convert<std::int64_t, std::int64_t>(wide, 1, x, stride, n);
-  case 6:
-    return convert<std::int64_t, std::uint16_t>(wide, 1, x, stride, n);
-  case 7:
-    return convert<std::int64_t, std::uint32_t>(wide, 1, x, stride, n);
+  case Int8:
+    return convert<int64_t, int8_t>(wide, 1, x, stride, n);
+  case Int16:
+    return convert<int64_t, int16_t>(wide, 1, x, stride, n);
+  case Int32:
+    return convert<int64_t, int32_t>(wide, 1, x, stride, n);
+  case Int64:
+  case UInt64:
+    return convert<int64_t, int64_t>(wide, 1, x, stride, n);
+  case UInt16:
+    return convert<int64_t, uint16_t>(wide, 1, x, stride, n);
+  case UInt32:
+    return convert<int64_t, uint32_t>(wide, 1, x, stride, n);
   default:
-    return convert<std::int64_t, std::uint8_t>(wide, 1, x, stride, n);
+    return convert<int64_t, uint8_t>(wide, 1, x, stride, n);
   }
 }
 /// What doesn't fit wraps.
-MLBRIDGE_OUTLINE inline void store(void *y, std::int64_t type, std::int64_t stride,
-                                   const std::int64_t *wide, std::int64_t n) {
+MLBRIDGE_OUTLINE inline void store(void *y, int64_t type, int64_t stride, const int64_t *wide,
+                                   int64_t n) {
   switch (widthOf(type)) {
   case 1:
-    return convert<std::uint8_t, std::int64_t>(static_cast<std::uint8_t *>(y), stride, wide, 1, n);
+    return convert<uint8_t, int64_t>(static_cast<uint8_t *>(y), stride, wide, 1, n);
   case 2:
-    return convert<std::uint16_t, std::int64_t>(static_cast<std::uint16_t *>(y), stride, wide, 1,
-                                                n);
+    return convert<uint16_t, int64_t>(static_cast<uint16_t *>(y), stride, wide, 1, n);
   case 4:
-    return convert<std::uint32_t, std::int64_t>(static_cast<std::uint32_t *>(y), stride, wide, 1,
-                                                n);
+    return convert<uint32_t, int64_t>(static_cast<uint32_t *>(y), stride, wide, 1, n);
   default:
-    return convert<std::uint64_t, std::int64_t>(static_cast<std::uint64_t *>(y), stride, wide, 1,
-                                                n);
+    return convert<uint64_t, int64_t>(static_cast<uint64_t *>(y), stride, wide, 1, n);
   }
 }
-MLBRIDGE_OUTLINE inline void load(double *wide, const void *x, std::int64_t type,
-                                  std::int64_t stride, std::int64_t n) {
-  if (type == 10)
+MLBRIDGE_OUTLINE inline void load(double *wide, const void *x, int64_t type, int64_t stride,
+                                  int64_t n) {
+  if (type == Float32)
     return convert<double, float>(wide, 1, x, stride, n);
-  if (type == 11)
+  if (type == Float64)
     return convert<double, double>(wide, 1, x, stride, n);
-  for (std::int64_t i = 0; i < n; ++i)
+  for (int64_t i = 0; i < n; ++i)
     wide[i] = static_cast<double>(widen(static_cast<const Half16 *>(x)[i * stride]));
 }
 /// Rounded to nearest.
-MLBRIDGE_OUTLINE inline void store(void *y, std::int64_t type, std::int64_t stride,
-                                   const double *wide, std::int64_t n) {
-  if (type == 10)
+MLBRIDGE_OUTLINE inline void store(void *y, int64_t type, int64_t stride, const double *wide,
+                                   int64_t n) {
+  if (type == Float32)
     return convert<float, double>(static_cast<float *>(y), stride, wide, 1, n);
-  if (type == 11)
+  if (type == Float64)
     return convert<double, double>(static_cast<double *>(y), stride, wide, 1, n);
-  for (std::int64_t i = 0; i < n; ++i)
+  for (int64_t i = 0; i < n; ++i)
     static_cast<Half16 *>(y)[i * stride] = narrow(wide[i]);
 }
 /// A result of arithmetic in double as the type itself would have rounded it: for one sum, product,
 /// quotient or root of floats that is the same.
-inline double roundTo(std::int64_t type, double x) {
-  return type == 10 ? static_cast<double>(static_cast<float>(x)) : x;
+inline double roundTo(int64_t type, double x) {
+  return type == Float32 ? static_cast<double>(static_cast<float>(x)) : x;
 }
 /// Makes uint64 compare as int64 do.
-inline void order(std::int64_t *wide, std::int64_t type, std::int64_t n) {
-  if (type == 8)
-    for (std::int64_t i = 0; i < n; ++i)
+inline void order(int64_t *wide, int64_t type, int64_t n) {
+  if (type == UInt64)
+    for (int64_t i = 0; i < n; ++i)
       wide[i] ^= INT64_MIN;
 }
-inline void order(double *, std::int64_t, std::int64_t) {}
-inline std::int64_t orderedAt(const void *x, std::int64_t type, std::int64_t i) {
-  std::int64_t value;
+inline void order(double *, int64_t, int64_t) {}
+inline int64_t orderedAt(const void *x, int64_t type, int64_t i) {
+  int64_t value;
   load(&value, element(x, type, i), type, 1, 1);
   order(&value, type, 1);
   return value;
 }
 
 /// Calls body(first, count) for pieces of n.
-template <class Body> MLBRIDGE_INLINE void eachPiece(std::int64_t n, const Body &body) {
-  for (std::int64_t i = 0; i < n; i += Piece)
+template <class Body> MLBRIDGE_INLINE void eachPiece(int64_t n, const Body &body) {
+  for (int64_t i = 0; i < n; i += Piece)
     body(i, n - i < Piece ? n - i : Piece);
 }
 
 /// Calls body(number of the first in y, a, b, count) for pieces of rows, where y is dense.
 template <class Wide, class Body>
-MLBRIDGE_INLINE void eachPieceOfTwo(void *const *o, std::int64_t type, std::int64_t rank,
-                                    const std::int64_t *dimensions, const Body &body) {
-  const std::int64_t *last = dimensions + (rank - 1) * 3;
-  std::int64_t y = 0;
-  eachRow<2>(rank, dimensions, [&](const std::int64_t *at) {
-    eachPiece(last[0], [&](std::int64_t i, std::int64_t n) {
+MLBRIDGE_INLINE void eachPieceOfTwo(void *const *o, int64_t type, int64_t rank,
+                                    const int64_t *dimensions, const Body &body) {
+  const int64_t *last = dimensions + (rank - 1) * 3;
+  int64_t y = 0;
+  eachRow<2>(rank, dimensions, [&](const int64_t *at) {
+    eachPiece(last[0], [&](int64_t i, int64_t n) {
       Wide a[Piece], b[Piece];
       load(a, element(o[1], type, at[0] + i * last[1]), type, last[1], n);
       load(b, element(o[2], type, at[1] + i * last[2]), type, last[2], n);
@@ -179,51 +174,51 @@ MLBRIDGE_INLINE void eachPieceOfTwo(void *const *o, std::int64_t type, std::int6
 
 // ---- Cast ---------------------------------------------------------------------------------------
 
-inline std::int64_t truncate(double x) {
-  return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? static_cast<std::int64_t>(x)
+inline int64_t truncate(double x) {
+  return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? static_cast<int64_t>(x)
                                                                   : INT64_MIN;
 }
-inline std::uint64_t truncateUnsigned(double x) {
+inline uint64_t truncateUnsigned(double x) {
   return x >= 9223372036854775808.0 && x < 18446744073709551616.0
-             ? static_cast<std::uint64_t>(x)
-             : static_cast<std::uint64_t>(truncate(x));
+             ? static_cast<uint64_t>(x)
+             : static_cast<uint64_t>(truncate(x));
 }
 
-inline void Cast(void *const *o, const std::int64_t *p) {
-  const std::int64_t from = p[0], to = p[1];
-  if ((from == 5 || from == 12) && to == 10)
-    return castBytes(static_cast<float *>(o[0]), static_cast<const std::uint8_t *>(o[1]), p[2]);
-  eachPiece(p[2], [&](std::int64_t first, std::int64_t n) {
+inline void Cast(Operands o, Parameters p) {
+  const int64_t from = p[0], to = p[1];
+  if ((from == UInt8 || from == Bool) && to == Float32)
+    return castBytes(static_cast<float *>(o[0]), static_cast<const uint8_t *>(o[1]), p[2]);
+  eachPiece(p[2], [&](int64_t first, int64_t n) {
     const void *x = element(o[1], from, first);
     void *y = element(o[0], to, first);
-    std::int64_t integers[Piece];
+    int64_t integers[Piece];
     double reals[Piece];
     if (isReal(from)) {
       load(reals, x, from, 1, n);
       if (isReal(to))
         return store(y, to, 1, reals, n);
-      for (std::int64_t i = 0; i < n; ++i)
-        integers[i] = to == 12  ? reals[i] != 0
-                      : to == 8 ? static_cast<std::int64_t>(truncateUnsigned(reals[i]))
-                                : truncate(reals[i]);
+      for (int64_t i = 0; i < n; ++i)
+        integers[i] = to == Bool     ? reals[i] != 0
+                      : to == UInt64 ? static_cast<int64_t>(truncateUnsigned(reals[i]))
+                                     : truncate(reals[i]);
       return store(y, to, 1, integers, n);
     }
     load(integers, x, from, 1, n);
-    if (to == 10) { // in one rounding
-      for (std::int64_t i = 0; i < n; ++i)
-        static_cast<float *>(y)[i] =
-            from == 8 ? static_cast<float>(static_cast<std::uint64_t>(integers[i]))
-                      : static_cast<float>(integers[i]);
+    if (to == Float32) { // in one rounding
+      for (int64_t i = 0; i < n; ++i)
+        static_cast<float *>(y)[i] = from == UInt64
+                                         ? static_cast<float>(static_cast<uint64_t>(integers[i]))
+                                         : static_cast<float>(integers[i]);
       return;
     }
     if (isReal(to)) {
-      for (std::int64_t i = 0; i < n; ++i)
-        reals[i] = from == 8 ? static_cast<double>(static_cast<std::uint64_t>(integers[i]))
-                             : static_cast<double>(integers[i]);
+      for (int64_t i = 0; i < n; ++i)
+        reals[i] = from == UInt64 ? static_cast<double>(static_cast<uint64_t>(integers[i]))
+                                  : static_cast<double>(integers[i]);
       return store(y, to, 1, reals, n);
     }
-    if (to == 12)
-      for (std::int64_t i = 0; i < n; ++i)
+    if (to == Bool)
+      for (int64_t i = 0; i < n; ++i)
         integers[i] = integers[i] != 0;
     store(y, to, 1, integers, n);
   });
@@ -231,42 +226,41 @@ inline void Cast(void *const *o, const std::int64_t *p) {
 
 // ---- elementwise -------------------------------------------------------------------------------
 
-inline std::int64_t power(std::int64_t base, std::int64_t exponent, bool isSigned) {
+inline int64_t power(int64_t base, int64_t exponent, bool isSigned) {
   if (isSigned && exponent < 0)
     return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
-  std::uint64_t result = 1, factor = static_cast<std::uint64_t>(base);
-  for (auto e = static_cast<std::uint64_t>(exponent); e; e >>= 1, factor *= factor)
+  uint64_t result = 1, factor = static_cast<uint64_t>(base);
+  for (auto e = static_cast<uint64_t>(exponent); e; e >>= 1, factor *= factor)
     if (e & 1)
       result *= factor;
-  return static_cast<std::int64_t>(result);
+  return static_cast<int64_t>(result);
 }
 
-inline std::int64_t divide(std::int64_t a, std::int64_t b, bool isSigned, IntegerOp op) {
-  const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
+inline int64_t divide(int64_t a, int64_t b, bool isSigned, IntegerOp op) {
+  const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   if (b == 0)
     return 0;
   if (!isSigned)
-    return static_cast<std::int64_t>(op == IntegerOp::Div ? ua / ub : ua % ub);
+    return static_cast<int64_t>(op == IntegerOp::Div ? ua / ub : ua % ub);
   if (b == -1) // the least number divided by -1 overflows
-    return op == IntegerOp::Div ? static_cast<std::int64_t>(0 - ua) : 0;
+    return op == IntegerOp::Div ? static_cast<int64_t>(0 - ua) : 0;
   if (op == IntegerOp::Div)
     return a / b;
-  const std::int64_t rest = a % b;
+  const int64_t rest = a % b;
   return op == IntegerOp::Mod && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-MLBRIDGE_OUTLINE inline std::int64_t integerOp(IntegerOp op, std::int64_t type, std::int64_t a,
-                                               std::int64_t b) {
-  const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
+MLBRIDGE_OUTLINE inline int64_t integerOp(IntegerOp op, int64_t type, int64_t a, int64_t b) {
+  const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   const bool isSigned = !isUnsigned(type);
-  const auto bits = static_cast<std::uint64_t>(8 * widthOf(type));
+  const auto bits = static_cast<uint64_t>(8 * widthOf(type));
   switch (op) {
   case IntegerOp::Add:
-    return static_cast<std::int64_t>(ua + ub);
+    return static_cast<int64_t>(ua + ub);
   case IntegerOp::Sub:
-    return static_cast<std::int64_t>(ua - ub);
+    return static_cast<int64_t>(ua - ub);
   case IntegerOp::Mul:
-    return static_cast<std::int64_t>(ua * ub);
+    return static_cast<int64_t>(ua * ub);
   case IntegerOp::Div:
   case IntegerOp::Mod:
   case IntegerOp::Rem:
@@ -284,31 +278,30 @@ MLBRIDGE_OUTLINE inline std::int64_t integerOp(IntegerOp op, std::int64_t type, 
   case IntegerOp::Xor:
     return a ^ b;
   case IntegerOp::ShiftLeft:
-    return ub >= bits ? 0 : static_cast<std::int64_t>(ua << ub);
+    return ub >= bits ? 0 : static_cast<int64_t>(ua << ub);
   case IntegerOp::ShiftRight:
-    return ub >= bits ? 0 : isSigned ? a >> ub : static_cast<std::int64_t>(ua >> ub);
+    return ub >= bits ? 0 : isSigned ? a >> ub : static_cast<int64_t>(ua >> ub);
   }
   return 0;
 }
 
-inline void IntegerBinary(void *const *o, const std::int64_t *p) {
+inline void IntegerBinary(Operands o, Parameters p) {
   const auto op = static_cast<IntegerOp>(p[0]);
-  const std::int64_t type = p[1];
-  using Wide = std::int64_t;
-  eachPieceOfTwo<Wide>(o, type, p[2], p + 3, [&](std::int64_t y, Wide *a, Wide *b, std::int64_t n) {
+  const int64_t type = p[1];
+  using Wide = int64_t;
+  eachPieceOfTwo<Wide>(o, type, p[2], p + 3, [&](int64_t y, Wide *a, Wide *b, int64_t n) {
     if (op == IntegerOp::Add)
-      for (std::int64_t i = 0; i < n; ++i)
-        a[i] =
-            static_cast<Wide>(static_cast<std::uint64_t>(a[i]) + static_cast<std::uint64_t>(b[i]));
+      for (int64_t i = 0; i < n; ++i)
+        a[i] = static_cast<Wide>(static_cast<uint64_t>(a[i]) + static_cast<uint64_t>(b[i]));
     else
-      for (std::int64_t i = 0; i < n; ++i)
+      for (int64_t i = 0; i < n; ++i)
         a[i] = integerOp(op, type, a[i], b[i]);
     store(element(o[0], type, y), type, 1, a, n);
   });
 }
 
-inline std::int64_t integerOf(UnaryOp op, std::int64_t x, bool isSigned) {
-  const auto negative = static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x));
+inline int64_t integerOf(UnaryOp op, int64_t x, bool isSigned) {
+  const auto negative = static_cast<int64_t>(0 - static_cast<uint64_t>(x));
   switch (op) {
   case UnaryOp::Neg:
     return negative;
@@ -329,66 +322,65 @@ inline bool classOf(UnaryOp op, double x) {
          (x == -__builtin_inf() && op != UnaryOp::IsPosInf);
 }
 
-inline void IntegerUnary(void *const *o, const std::int64_t *p) {
+inline void IntegerUnary(Operands o, Parameters p) {
   const auto op = static_cast<UnaryOp>(p[0]);
-  const std::int64_t type = p[1];
+  const int64_t type = p[1];
   const bool ofReals = op >= UnaryOp::IsNaN, isSigned = !isUnsigned(type);
-  eachPiece(p[2], [&](std::int64_t first, std::int64_t n) {
+  eachPiece(p[2], [&](int64_t first, int64_t n) {
     const void *x = element(o[1], type, first);
-    std::int64_t values[Piece] = {};
+    int64_t values[Piece] = {};
     double reals[Piece];
     if (ofReals)
       load(reals, x, type, 1, n);
     else
       load(values, x, type, 1, n);
-    for (std::int64_t i = 0; i < n; ++i)
+    for (int64_t i = 0; i < n; ++i)
       values[i] = ofReals ? classOf(op, reals[i]) : integerOf(op, values[i], isSigned);
-    const std::int64_t result = ofReals ? 12 : type;
+    const int64_t result = ofReals ? int64_t{Bool} : type;
     store(element(o[0], result, first), result, 1, values, n);
   });
 }
 
-template <class Wide> inline void compareWide(CompareOp op, void *const *o, const std::int64_t *p) {
+template <class Wide> inline void compareWide(CompareOp op, Operands o, Parameters p) {
   const bool swapped = op == CompareOp::Greater || op == CompareOp::GreaterOrEqual;
-  const std::int64_t type = p[1];
-  eachPieceOfTwo<Wide>(o, type, p[2], p + 3,
-                       [&](std::int64_t at, Wide *a, Wide *b, std::int64_t n) {
-                         order(a, type, n);
-                         order(b, type, n);
-                         auto *y = static_cast<std::uint8_t *>(o[0]) + at;
-                         const Wide *x = swapped ? b : a, *z = swapped ? a : b;
-                         if (op == CompareOp::Equal)
-                           for (std::int64_t i = 0; i < n; ++i)
-                             y[i] = x[i] == z[i];
-                         else if (op == CompareOp::Less || op == CompareOp::Greater)
-                           for (std::int64_t i = 0; i < n; ++i)
-                             y[i] = x[i] < z[i];
-                         else
-                           for (std::int64_t i = 0; i < n; ++i)
-                             y[i] = x[i] <= z[i];
-                       });
+  const int64_t type = p[1];
+  eachPieceOfTwo<Wide>(o, type, p[2], p + 3, [&](int64_t at, Wide *a, Wide *b, int64_t n) {
+    order(a, type, n);
+    order(b, type, n);
+    auto *y = static_cast<uint8_t *>(o[0]) + at;
+    const Wide *x = swapped ? b : a, *z = swapped ? a : b;
+    if (op == CompareOp::Equal)
+      for (int64_t i = 0; i < n; ++i)
+        y[i] = x[i] == z[i];
+    else if (op == CompareOp::Less || op == CompareOp::Greater)
+      for (int64_t i = 0; i < n; ++i)
+        y[i] = x[i] < z[i];
+    else
+      for (int64_t i = 0; i < n; ++i)
+        y[i] = x[i] <= z[i];
+  });
 }
 
-inline void Compare(void *const *o, const std::int64_t *p) {
+inline void Compare(Operands o, Parameters p) {
   const auto op = static_cast<CompareOp>(p[0]);
-  const std::int64_t type = p[1];
-  if (type == 10) {
-    const std::int64_t *last = p + 3 + (p[2] - 1) * 3;
-    auto *y = static_cast<std::uint8_t *>(o[0]);
-    return eachRow<2>(p[2], p + 3, [&](const std::int64_t *at) {
+  const int64_t type = p[1];
+  if (type == Float32) {
+    const int64_t *last = p + 3 + (p[2] - 1) * 3;
+    auto *y = static_cast<uint8_t *>(o[0]);
+    return eachRow<2>(p[2], p + 3, [&](const int64_t *at) {
       compareFloats(op, y, static_cast<const float *>(o[1]) + at[0], last[1],
                     static_cast<const float *>(o[2]) + at[1], last[2], last[0]);
       y += last[0];
     });
   }
-  isReal(type) ? compareWide<double>(op, o, p) : compareWide<std::int64_t>(op, o, p);
+  isReal(type) ? compareWide<double>(op, o, p) : compareWide<int64_t>(op, o, p);
 }
 
-inline void Fmod(void *const *o, const std::int64_t *p) {
-  const std::int64_t type = p[0];
+inline void Fmod(Operands o, Parameters p) {
+  const int64_t type = p[0];
   eachPieceOfTwo<double>(o, type, p[2], p + 3,
-                         [&](std::int64_t y, double *a, const double *b, std::int64_t n) {
-                           for (std::int64_t i = 0; i < n; ++i) {
+                         [&](int64_t y, double *a, const double *b, int64_t n) {
+                           for (int64_t i = 0; i < n; ++i) {
                              a[i] = __builtin_fmod(a[i], b[i]); // exact
                              if (p[1] && a[i] != 0 && (a[i] < 0) != (b[i] < 0))
                                a[i] += b[i];
@@ -400,35 +392,35 @@ inline void Fmod(void *const *o, const std::int64_t *p) {
 // ---- along one axis ----------------------------------------------------------------------------
 
 /// Calls body(first of x, number of the result) for each of [outer, inner].
-template <class Body> MLBRIDGE_INLINE void eachLine(const std::int64_t *p, const Body &body) {
-  const std::int64_t outer = p[0], n = p[1], inner = p[2];
-  for (std::int64_t i = 0; i < outer; ++i)
-    for (std::int64_t k = 0; k < inner; ++k)
+template <class Body> MLBRIDGE_INLINE void eachLine(const int64_t *p, const Body &body) {
+  const int64_t outer = p[0], n = p[1], inner = p[2];
+  for (int64_t i = 0; i < outer; ++i)
+    for (int64_t k = 0; k < inner; ++k)
       body(i * n * inner + k, i * inner + k);
 }
 
-inline void IntegerReduce(void *const *o, const std::int64_t *p) {
+inline void IntegerReduce(Operands o, Parameters p) {
   const auto op = static_cast<ReduceOp>(p[0]);
-  const std::int64_t type = p[1], n = p[3], inner = p[4];
+  const int64_t type = p[1], n = p[3], inner = p[4];
   const bool isSigned = !isUnsigned(type);
   const bool greatest = op == ReduceOp::Max, extreme = greatest || op == ReduceOp::Min;
   // Of nothing: the least or greatest number.
-  const std::int64_t least =
-      isSigned ? static_cast<std::int64_t>(~std::uint64_t(0) << (8 * widthOf(type) - 1)) : 0;
-  const std::int64_t none = greatest ? least : ~least;
-  eachLine(p + 2, [&](std::int64_t from, std::int64_t to) {
-    std::uint64_t sum = op == ReduceOp::Prod;
-    std::int64_t best = none;
+  const int64_t least =
+      isSigned ? static_cast<int64_t>(~uint64_t(0) << (8 * widthOf(type) - 1)) : 0;
+  const int64_t none = greatest ? least : ~least;
+  eachLine(p + 2, [&](int64_t from, int64_t to) {
+    uint64_t sum = op == ReduceOp::Prod;
+    int64_t best = none;
     order(&best, type, 1);
     if (n)
       best = orderedAt(o[1], type, from);
-    eachPiece(n, [&](std::int64_t first, std::int64_t count) {
-      std::int64_t values[Piece];
+    eachPiece(n, [&](int64_t first, int64_t count) {
+      int64_t values[Piece];
       load(values, element(o[1], type, from + first * inner), type, inner, count);
       if (extreme)
         order(values, type, count);
-      for (std::int64_t j = 0; j < count; ++j) {
-        const auto wide = static_cast<std::uint64_t>(values[j]);
+      for (int64_t j = 0; j < count; ++j) {
+        const auto wide = static_cast<uint64_t>(values[j]);
         if (extreme)
           best = (greatest ? best < values[j] : values[j] < best) ? values[j] : best;
         else if (op == ReduceOp::Prod)
@@ -440,103 +432,101 @@ inline void IntegerReduce(void *const *o, const std::int64_t *p) {
       }
     });
     order(&best, type, 1);
-    auto result = extreme ? best : static_cast<std::int64_t>(sum);
+    auto result = extreme ? best : static_cast<int64_t>(sum);
     if (op == ReduceOp::Mean && n)
-      result =
-          isSigned ? result / n : static_cast<std::int64_t>(sum / static_cast<std::uint64_t>(n));
+      result = isSigned ? result / n : static_cast<int64_t>(sum / static_cast<uint64_t>(n));
     store(element(o[0], type, to), type, 1, &result, 1);
   });
 }
 
-inline void IntegerArg(void *const *o, const std::int64_t *p) {
-  const std::int64_t type = p[0], n = p[2], inner = p[3];
+inline void IntegerArg(Operands o, Parameters p) {
+  const int64_t type = p[0], n = p[2], inner = p[3];
   const bool last = p[4] != 0, largest = p[5] != 0;
-  eachLine(p + 1, [&](std::int64_t from, std::int64_t to) {
-    std::int64_t best = 0, before = n ? orderedAt(o[1], type, from) : 0;
-    for (std::int64_t j = 1; j < n; ++j) {
-      const std::int64_t value = orderedAt(o[1], type, from + j * inner);
+  eachLine(p + 1, [&](int64_t from, int64_t to) {
+    int64_t best = 0, before = n ? orderedAt(o[1], type, from) : 0;
+    for (int64_t j = 1; j < n; ++j) {
+      const int64_t value = orderedAt(o[1], type, from + j * inner);
       if ((largest ? before < value : value < before) || (last && value == before)) {
         best = j;
         before = value;
       }
     }
-    static_cast<std::int64_t *>(o[0])[to] = best;
+    static_cast<int64_t *>(o[0])[to] = best;
   });
 }
 
-inline void IntegerTopK(void *const *o, const std::int64_t *p) {
-  const std::int64_t type = p[0], n = p[2], inner = p[3], count = p[4];
+inline void IntegerTopK(Operands o, Parameters p) {
+  const int64_t type = p[0], n = p[2], inner = p[3], count = p[4];
   const bool largest = p[5] != 0;
-  const std::int64_t width = widthOf(type);
-  eachLine(p + 1, [&](std::int64_t from, std::int64_t to) {
+  const int64_t width = widthOf(type);
+  eachLine(p + 1, [&](int64_t from, int64_t to) {
     to = to / inner * count * inner + to % inner;
-    auto *indices = static_cast<std::int64_t *>(o[1]) + to;
-    const auto before = [&](std::int64_t a, std::int64_t b) {
-      const std::int64_t x = orderedAt(o[2], type, from + a * inner);
-      const std::int64_t y = orderedAt(o[2], type, from + b * inner);
+    auto *indices = static_cast<int64_t *>(o[1]) + to;
+    const auto before = [&](int64_t a, int64_t b) {
+      const int64_t x = orderedAt(o[2], type, from + a * inner);
+      const int64_t y = orderedAt(o[2], type, from + b * inner);
       return x == y ? a < b : (x > y) == largest;
     };
     bestOf(indices, count, n, inner, before);
-    for (std::int64_t m = 0; m < count; ++m)
+    for (int64_t m = 0; m < count; ++m)
       moveOne(element(o[0], type, to + m * inner),
               element(o[2], type, from + indices[m * inner] * inner), width);
   });
 }
 
-inline void Accumulate(void *const *o, const std::int64_t *p) {
-  const std::int64_t type = p[0], n = p[3], inner = p[4];
+inline void Accumulate(Operands o, Parameters p) {
+  const int64_t type = p[0], n = p[3], inner = p[4];
   const bool product = p[1] != 0, exclusive = p[5] != 0, reverse = p[6] != 0;
-  const std::int64_t stride = reverse ? -inner : inner;
-  eachLine(p + 2, [&](std::int64_t from, std::int64_t) {
+  const int64_t stride = reverse ? -inner : inner;
+  eachLine(p + 2, [&](int64_t from, int64_t) {
     if (reverse)
       from += (n - 1) * inner;
-    std::uint64_t sum = product;
+    uint64_t sum = product;
     double realSum = product;
-    eachPiece(n, [&](std::int64_t first, std::int64_t count) {
+    eachPiece(n, [&](int64_t first, int64_t count) {
       const void *x = element(o[1], type, from + first * stride);
       void *y = element(o[0], type, from + first * stride);
       if (isReal(type)) {
         double values[Piece];
         load(values, x, type, stride, count);
-        for (std::int64_t j = 0; j < count; ++j) {
+        for (int64_t j = 0; j < count; ++j) {
           const double before = realSum;
           realSum = roundTo(type, product ? realSum * values[j] : realSum + values[j]);
           values[j] = exclusive ? before : realSum;
         }
         return store(y, type, stride, values, count);
       }
-      std::int64_t values[Piece];
+      int64_t values[Piece];
       load(values, x, type, stride, count);
-      for (std::int64_t j = 0; j < count; ++j) {
-        const std::uint64_t before = sum, value = static_cast<std::uint64_t>(values[j]);
+      for (int64_t j = 0; j < count; ++j) {
+        const uint64_t before = sum, value = static_cast<uint64_t>(values[j]);
         sum = product ? sum * value : sum + value;
-        values[j] = static_cast<std::int64_t>(exclusive ? before : sum);
+        values[j] = static_cast<int64_t>(exclusive ? before : sum);
       }
       store(y, type, stride, values, count);
     });
   });
 }
 
-inline void Range(void *const *o, const std::int64_t *p) {
-  const std::int64_t type = p[0];
+inline void Range(Operands o, Parameters p) {
+  const int64_t type = p[0];
   if (isReal(type)) {
     double start, delta;
     load(&start, o[1], type, 1, 1);
     load(&delta, o[2], type, 1, 1);
-    for (std::int64_t i = 0; i < p[1]; ++i) {
+    for (int64_t i = 0; i < p[1]; ++i) {
       const double share = roundTo(type, roundTo(type, static_cast<double>(i)) * delta);
       const double value = start + share;
       store(element(o[0], type, i), type, 1, &value, 1);
     }
     return;
   }
-  std::int64_t start, delta;
+  int64_t start, delta;
   load(&start, o[1], type, 1, 1);
   load(&delta, o[2], type, 1, 1);
-  for (std::int64_t i = 0; i < p[1]; ++i) {
+  for (int64_t i = 0; i < p[1]; ++i) {
     store(element(o[0], type, i), type, 1, &start, 1);
-    start = static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
-                                      static_cast<std::uint64_t>(delta));
+    start = static_cast<int64_t>(static_cast<uint64_t>(start) + static_cast<uint64_t>(delta));
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Kernels that write where an index says, products of 8-bit integers, and what loops and recurrent
-// layers need besides. A "type" is an ElementType of mlbridge/tensor.h.
+// layers need besides. A "type" is a Type of kernel.h.
 //
 // ScatterElements {y, updates, indices int64, fault}
 //                {type, ScatterOp, n, stride of y along the axis, rank, then for each dimension of
@@ -27,7 +27,7 @@
 
 namespace mlbridge::native {
 
-enum class ScatterOp : std::int64_t { None, Add, Mul, Max, Min };
+enum class ScatterOp : int64_t { None, Add, Mul, Max, Min };
 
 } // namespace mlbridge::native
 
@@ -36,8 +36,7 @@ namespace mlbridge::native::kernels {
 // ---- scatter -----------------------------------------------------------------------------------
 
 /// For a half only None has a meaning.
-MLBRIDGE_OUTLINE inline void scatterOne(ScatterOp op, std::int64_t type, void *y,
-                                        const void *update) {
+MLBRIDGE_OUTLINE inline void scatterOne(ScatterOp op, int64_t type, void *y, const void *update) {
   if (op == ScatterOp::None)
     return moveOne(y, update, widthOf(type));
   if (isReal(type)) {
@@ -54,23 +53,23 @@ MLBRIDGE_OUTLINE inline void scatterOne(ScatterOp op, std::int64_t type, void *y
   }
   constexpr IntegerOp Ops[] = {IntegerOp::Add, IntegerOp::Add, IntegerOp::Mul, IntegerOp::Max,
                                IntegerOp::Min};
-  std::int64_t a, b;
+  int64_t a, b;
   load(&a, y, type, 1, 1);
   load(&b, update, type, 1, 1);
-  a = integerOp(Ops[static_cast<std::int64_t>(op)], type, a, b);
+  a = integerOp(Ops[static_cast<int64_t>(op)], type, a, b);
   store(y, type, 1, &a, 1);
 }
 
-inline void ScatterElements(void *const *o, const std::int64_t *p) {
+inline void ScatterElements(Operands o, Parameters p) {
   const auto op = static_cast<ScatterOp>(p[1]);
-  const std::int64_t type = p[0], n = p[2], along = p[3], rank = p[4];
-  const bool addsFloats = type == 10 && op == ScatterOp::Add; // the sums over edges of a graph
-  const std::int64_t *last = p + 5 + (rank - 1) * 3;
-  const auto *indices = static_cast<const std::int64_t *>(o[2]);
-  eachRow<2>(rank, p + 5, [&](const std::int64_t *at) {
-    for (std::int64_t i = 0; i < last[0]; ++i) {
-      const std::int64_t index = checkedIndex(*indices++, n, o[3]);
-      const std::int64_t to = at[0] + i * last[1] + index * along, from = at[1] + i * last[2];
+  const int64_t type = p[0], n = p[2], along = p[3], rank = p[4];
+  const bool addsFloats = type == Float32 && op == ScatterOp::Add; // the sums over edges of a graph
+  const int64_t *last = p + 5 + (rank - 1) * 3;
+  const auto *indices = static_cast<const int64_t *>(o[2]);
+  eachRow<2>(rank, p + 5, [&](const int64_t *at) {
+    for (int64_t i = 0; i < last[0]; ++i) {
+      const int64_t index = checkedIndex(*indices++, n, o[3]);
+      const int64_t to = at[0] + i * last[1] + index * along, from = at[1] + i * last[2];
       if (index < 0)
         continue;
       if (addsFloats)
@@ -81,62 +80,62 @@ inline void ScatterElements(void *const *o, const std::int64_t *p) {
   });
 }
 
-inline void ScatterNd(void *const *o, const std::int64_t *p) {
+inline void ScatterNd(Operands o, Parameters p) {
   const auto op = static_cast<ScatterOp>(p[1]);
-  const std::int64_t type = p[0], count = p[2], block = p[3], depth = p[4];
-  const auto *indices = static_cast<const std::int64_t *>(o[2]);
-  for (std::int64_t i = 0; i < count; ++i, indices += depth) {
-    const std::int64_t at = placeOf(indices, depth, p + 5, o[3]);
+  const int64_t type = p[0], count = p[2], block = p[3], depth = p[4];
+  const auto *indices = static_cast<const int64_t *>(o[2]);
+  for (int64_t i = 0; i < count; ++i, indices += depth) {
+    const int64_t at = placeOf(indices, depth, p + 5, o[3]);
     if (at >= 0)
-      for (std::int64_t k = 0; k < block; ++k)
+      for (int64_t k = 0; k < block; ++k)
         scatterOne(op, type, element(o[0], type, at + k), element(o[1], type, i * block + k));
   }
 }
 
 /// Of unsigned numbers, which wrap.
 template <class Element>
-MLBRIDGE_INLINE void multiplyMatrices(Element *y, const Element *a, const Element *b,
-                                      std::int64_t m, std::int64_t k, std::int64_t n) {
-  for (std::int64_t row = 0; row < m; ++row, y += n, a += k) {
-    for (std::int64_t column = 0; column < n; ++column)
+MLBRIDGE_INLINE void multiplyMatrices(Element *y, const Element *a, const Element *b, int64_t m,
+                                      int64_t k, int64_t n) {
+  for (int64_t row = 0; row < m; ++row, y += n, a += k) {
+    for (int64_t column = 0; column < n; ++column)
       y[column] = 0;
-    for (std::int64_t i = 0; i < k; ++i)
-      for (std::int64_t column = 0; column < n; ++column)
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t column = 0; column < n; ++column)
         y[column] += a[i] * b[i * n + column];
   }
 }
 
-template <class Element> inline void wideMatMul(void *const *o, const std::int64_t *p) {
-  const std::int64_t m = p[3], k = p[4], n = p[5];
+template <class Element> inline void wideMatMul(Operands o, Parameters p) {
+  const int64_t m = p[3], k = p[4], n = p[5];
   auto *y = static_cast<Element *>(o[0]);
-  eachRow<2>(p[2] + 1, p + 8, [&](const std::int64_t *at) {
+  eachRow<2>(p[2] + 1, p + 8, [&](const int64_t *at) {
     multiplyMatrices(y, static_cast<const Element *>(o[1]) + at[0],
                      static_cast<const Element *>(o[2]) + at[1], m, k, n);
     y += m * n;
   });
 }
 
-inline void IntegerMatMul(void *const *o, const std::int64_t *p) {
+inline void IntegerMatMul(Operands o, Parameters p) {
   if (widthOf(p[0]) == 4)
-    return wideMatMul<std::uint32_t>(o, p);
+    return wideMatMul<uint32_t>(o, p);
   if (widthOf(p[0]) == 8)
-    return wideMatMul<std::uint64_t>(o, p);
-  const std::int64_t rank = p[2], m = p[3], k = p[4], n = p[5];
-  auto *y = static_cast<std::int32_t *>(o[0]);
-  const auto at = [](const void *base, std::int64_t type, std::int64_t i) -> std::int32_t {
-    return type == 1 ? static_cast<const std::int8_t *>(base)[i]
-                     : static_cast<const std::uint8_t *>(base)[i];
+    return wideMatMul<uint64_t>(o, p);
+  const int64_t rank = p[2], m = p[3], k = p[4], n = p[5];
+  auto *y = static_cast<int32_t *>(o[0]);
+  const auto at = [](const void *base, int64_t type, int64_t i) -> int32_t {
+    return type == Int8 ? static_cast<const int8_t *>(base)[i]
+                        : static_cast<const uint8_t *>(base)[i];
   };
-  const auto one = [&](const std::int64_t *offsets) {
-    for (std::int64_t row = 0; row < m; ++row)
-      for (std::int64_t column = 0; column < n; ++column) {
-        const std::int32_t za = o[3] ? at(o[3], p[0], row * p[6]) : 0;
-        const std::int32_t zb = o[4] ? at(o[4], p[1], column * p[7]) : 0;
-        std::uint32_t sum = 0;
-        for (std::int64_t i = 0; i < k; ++i)
-          sum += static_cast<std::uint32_t>((at(o[1], p[0], offsets[0] + row * k + i) - za) *
-                                            (at(o[2], p[1], offsets[1] + i * n + column) - zb));
-        *y++ = static_cast<std::int32_t>(sum);
+  const auto one = [&](const int64_t *offsets) {
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t column = 0; column < n; ++column) {
+        const int32_t za = o[3] ? at(o[3], p[0], row * p[6]) : 0;
+        const int32_t zb = o[4] ? at(o[4], p[1], column * p[7]) : 0;
+        uint32_t sum = 0;
+        for (int64_t i = 0; i < k; ++i)
+          sum += static_cast<uint32_t>((at(o[1], p[0], offsets[0] + row * k + i) - za) *
+                                       (at(o[2], p[1], offsets[1] + i * n + column) - zb));
+        *y++ = static_cast<int32_t>(sum);
       }
   };
   // Rows of one, so that all dimensions of the batch are outer ones.
@@ -145,23 +144,23 @@ inline void IntegerMatMul(void *const *o, const std::int64_t *p) {
 
 // ---- loops and recurrent layers -----------------------------------------------------------------
 
-inline std::int64_t entryOffset(const void *index, const std::int64_t *p) {
-  const std::int64_t i = *static_cast<const std::int64_t *>(index);
+inline int64_t entryOffset(const void *index, const int64_t *p) {
+  const int64_t i = *static_cast<const int64_t *>(index);
   return (p[2] ? p[1] - 1 - i : i) * p[0];
 }
 
-inline void TakeEntry(void *const *o, const std::int64_t *p) {
+inline void TakeEntry(Operands o, Parameters p) {
   __builtin_memcpy(o[0], static_cast<const char *>(o[1]) + entryOffset(o[2], p),
-                   static_cast<std::size_t>(p[0]));
+                   static_cast<size_t>(p[0]));
 }
 
-inline void PutEntry(void *const *o, const std::int64_t *p) {
+inline void PutEntry(Operands o, Parameters p) {
   __builtin_memcpy(static_cast<char *>(o[0]) + entryOffset(o[2], p), o[1],
-                   static_cast<std::size_t>(p[0]));
+                   static_cast<size_t>(p[0]));
 }
 
-inline void PackRecurrent(void *const *o, const std::int64_t *p) {
-  if (p[0] == 11)
+inline void PackRecurrent(Operands o, Parameters p) {
+  if (p[0] == Float64)
     packRecurrentWeights(static_cast<double *>(o[0]), static_cast<const double *>(o[1]), p[1], p[2],
                          p[3]);
   else

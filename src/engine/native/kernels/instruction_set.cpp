@@ -24,12 +24,12 @@ static const CpuFeatures &features() {
 
 /// The table of a lesser instruction set with the kernels that there are for this one.
 struct MergedTable {
-  Kernel kernels[static_cast<std::size_t>(KernelId::Count)];
+  Kernel kernels[static_cast<size_t>(KernelId::Count)];
   MergedTable(const Kernel *lesser, const ChosenKernel *chosen) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(KernelId::Count); ++i)
+    for (size_t i = 0; i < static_cast<size_t>(KernelId::Count); ++i)
       kernels[i] = lesser[i];
     for (; chosen->id != KernelId::Count; ++chosen)
-      kernels[static_cast<std::size_t>(chosen->id)] = chosen->kernel;
+      kernels[static_cast<size_t>(chosen->id)] = chosen->kernel;
   }
 };
 #endif

@@ -34,9 +34,9 @@
 #define MLBRIDGE_OUTLINE __attribute__((noinline))
 #endif
 
-// clang-format off: lists
+// clang-format off
 // Kernels for float and double: X(Gemm) stands for GemmF32 and GemmF64, made of `template <class V>
-// void Gemm(void *const *, const int64_t *)` over a vector class.
+// void Gemm(Operands, Parameters)` over a vector class.
 //
 // ---- matrices -----------------------------------------------------------------------------------
 // Gemm          {y, a, packed b, c?}  y = activation(alpha a·b + beta c), for each of a batch.
@@ -104,34 +104,27 @@
 //               holds the values to start with. A negative index counts from the end. {count, rows
 //               of y, length, index stride}
 #define MLBRIDGE_NATIVE_FLOAT_UNARY(X)                                                             \
-  X(Abs)                                                                                           \
-  X(Acos)                                                                                          \
-  X(Acosh)                                                                                         \
-  X(Affine) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Celu) X(Clamp) X(Cos) X(Cosh) X(Elu)       \
-      X(Erf) X(Exp) X(Floor) X(Gelu) X(GeluTanh) X(HardSigmoid) X(HardSwish) X(LeakyRelu) X(Log)   \
-          X(Mish) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Selu) X(Shrink) X(Sigmoid) X(Sign)       \
-              X(Sin) X(Sinh) X(Softplus) X(Softsign) X(Sqrt) X(Square) X(Swish) X(Tan) X(Tanh)     \
-                  X(ThresholdedRelu)
+  X(Abs) X(Acos) X(Acosh) X(Affine) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Celu) X(Clamp)     \
+  X(Cos) X(Cosh) X(Elu) X(Erf) X(Exp) X(Floor) X(Gelu) X(GeluTanh) X(HardSigmoid) X(HardSwish)     \
+  X(LeakyRelu) X(Log) X(Mish) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Selu) X(Shrink) X(Sigmoid)   \
+  X(Sign) X(Sin) X(Sinh) X(Softplus) X(Softsign) X(Sqrt) X(Square) X(Swish) X(Tan) X(Tanh)         \
+  X(ThresholdedRelu)
 #define MLBRIDGE_NATIVE_FLOAT_BINARY(X) X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Max) X(Min) X(PRelu)
 #define MLBRIDGE_NATIVE_FLOAT_KERNELS(X)                                                           \
-  X(Gemm)                                                                                          \
-  X(PackGemm)                                                                                      \
-  X(Lstm)                                                                                          \
-  X(Gru) X(Rnn) MLBRIDGE_NATIVE_FLOAT_UNARY(X) MLBRIDGE_NATIVE_FLOAT_BINARY(X) X(ReduceSum)        \
-      X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2)                \
-          X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(CountLess) X(ArgMax) X(ArgMin) X(TopK)        \
-              X(CumSum) X(Softmax) X(LogSoftmax) X(LayerNorm) X(RmsNorm) X(BatchNorm) X(GroupNorm) \
-                  X(ScatterAddRows) X(ScatterMulRows) X(ScatterMaxRows) X(ScatterMinRows)
+  X(Gemm) X(PackGemm) X(Lstm) X(Gru) X(Rnn)                                                        \
+  MLBRIDGE_NATIVE_FLOAT_UNARY(X) MLBRIDGE_NATIVE_FLOAT_BINARY(X)                                   \
+  X(ReduceSum) X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2)       \
+  X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(CountLess) X(ArgMax) X(ArgMin) X(TopK)   \
+  X(CumSum) X(Softmax) X(LogSoftmax) X(LayerNorm) X(RmsNorm) X(BatchNorm) X(GroupNorm)             \
+  X(ScatterAddRows) X(ScatterMulRows) X(ScatterMaxRows) X(ScatterMinRows)
 
 // Kernels for other types that gain from vectors, `template <class Isa> void F32FromF16(...)`.
 // F32FromF16 F16FromF32  {y, x}  {count}; to nearest, ties to even.
 #define MLBRIDGE_NATIVE_VECTOR_KERNELS(X) X(F32FromF16) X(F16FromF32)
 
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
-// void Name(void *const *, const int64_t *)` in namespace mlbridge::native::kernels, in a header
-// that indexed.h includes, documented there.
-// movement.h, generic.h and indexed.h say what each does. The busy ones are compiled for speed,
-// the others for size.
+// void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
+// generic.h and indexed.h document them. The busy ones are compiled for speed, the others for size.
 #define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X)                                                            \
   X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero)     \
@@ -140,19 +133,35 @@
   X(TakeEntry) X(PutEntry) X(PackRecurrent)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
-
 // clang-format on
 
 namespace mlbridge::native {
 
-using Kernel = void (*)(void *const *operands, const std::int64_t *parameters);
+using Operands = void *const *;
+using Parameters = const int64_t *;
+/// The element types, with the numbers of mlbridge::ElementType.
+enum Type : int64_t {
+  Int8 = 1,
+  Int16,
+  Int32,
+  Int64,
+  UInt8,
+  UInt16,
+  UInt32,
+  UInt64,
+  Float16,
+  Float32,
+  Float64,
+  Bool
+};
+using Kernel = void (*)(Operands operands, Parameters parameters);
 
 /// A tensor has at most so many; more are refused when a model is opened.
-constexpr std::int64_t MostDimensions = 24;
+constexpr int64_t MostDimensions = 24;
 /// Loops of a kernel: Tile makes two of each dimension.
-constexpr std::int64_t MostLoops = 2 * MostDimensions;
+constexpr int64_t MostLoops = 2 * MostDimensions;
 
-enum class KernelId : std::uint16_t {
+enum class KernelId : uint16_t {
 #define MLBRIDGE_ID(name) name##F32, name##F64,
   MLBRIDGE_NATIVE_FLOAT_KERNELS(MLBRIDGE_ID)
 #undef MLBRIDGE_ID
@@ -164,13 +173,12 @@ enum class KernelId : std::uint16_t {
 
 /// What Gemm and the recurrent kernels apply to their sums, with alpha and beta as the elementwise
 /// kernel of that name.
+// clang-format off
 #define MLBRIDGE_NATIVE_ACTIVATIONS(X)                                                             \
-  X(Affine)                                                                                        \
-  X(Clamp)                                                                                         \
-  X(Elu)                                                                                           \
-  X(HardSigmoid)                                                                                   \
-  X(LeakyRelu) X(Relu) X(Selu) X(Sigmoid) X(Softplus) X(Softsign) X(Tanh) X(ThresholdedRelu)
-enum class Activation : std::int64_t {
+  X(Affine) X(Clamp) X(Elu) X(HardSigmoid) X(LeakyRelu) X(Relu) X(Selu) X(Sigmoid) X(Softplus)     \
+  X(Softsign) X(Tanh) X(ThresholdedRelu)
+// clang-format on
+enum class Activation : int64_t {
   None,
 #define MLBRIDGE_ACTIVATION(Name) Name,
   MLBRIDGE_NATIVE_ACTIVATIONS(MLBRIDGE_ACTIVATION)
@@ -189,8 +197,8 @@ MLBRIDGE_INLINE constexpr KernelId kernelOf(Activation activation) {
   }
 }
 
-MLBRIDGE_INLINE std::int64_t real(double value) {
-  std::int64_t bits;
+MLBRIDGE_INLINE int64_t real(double value) {
+  int64_t bits;
   __builtin_memcpy(&bits, &value, sizeof bits);
   return bits;
 }

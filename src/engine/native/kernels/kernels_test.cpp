@@ -54,13 +54,11 @@ std::mt19937 &source() {
   static std::mt19937 Source(20240917);
   return Source;
 }
-std::int64_t upTo(std::int64_t most) {
-  return std::uniform_int_distribution<std::int64_t>(0, most)(source());
-}
+int64_t upTo(int64_t most) { return std::uniform_int_distribution<int64_t>(0, most)(source()); }
 
 /// Ordinary numbers, and seldom any bits at all.
-template <class E> std::vector<E> numbers(std::int64_t count, int special = 0) {
-  std::vector<E> values(static_cast<std::size_t>(count));
+template <class E> std::vector<E> numbers(int64_t count, int special = 0) {
+  std::vector<E> values(static_cast<size_t>(count));
   std::normal_distribution<double> normal(0, 2);
   const E odd[] = {E(0),
                    -E(0),
@@ -78,11 +76,11 @@ template <class E> std::vector<E> numbers(std::int64_t count, int special = 0) {
                    E(2.5),
                    E(-3)};
   for (E &value : values) {
-    const std::int64_t kind = upTo(99);
+    const int64_t kind = upTo(99);
     if (kind < special) {
-      value = odd[static_cast<std::size_t>(upTo(std::size(odd) - 1))];
+      value = odd[static_cast<size_t>(upTo(std::size(odd) - 1))];
     } else if (kind < 2 * special) {
-      const std::uint64_t bits = (std::uint64_t(source()()) << 32) | source()();
+      const uint64_t bits = (uint64_t(source()()) << 32) | source()();
       std::memcpy(&value, &bits, sizeof value);
       if (std::isnan(value)) // a quiet one
         value = std::numeric_limits<E>::quiet_NaN();
@@ -97,7 +95,7 @@ template <class E> std::vector<E> numbers(std::int64_t count, int special = 0) {
 /// results is watched.
 struct Operand {
   std::vector<unsigned char> bytes;
-  std::size_t element = 1;
+  size_t element = 1;
   bool result = false, null = false;
 };
 template <class T> Operand in(const std::vector<T> &values) {
@@ -108,8 +106,8 @@ template <class T> Operand in(const std::vector<T> &values) {
     std::memcpy(operand.bytes.data(), values.data(), operand.bytes.size());
   return operand;
 }
-template <class T> Operand out(std::int64_t count) {
-  Operand operand = in(std::vector<T>(static_cast<std::size_t>(count), T(77)));
+template <class T> Operand out(int64_t count) {
+  Operand operand = in(std::vector<T>(static_cast<size_t>(count), T(77)));
   operand.result = true;
   return operand;
 }
@@ -127,22 +125,22 @@ Operand none() {
 using Results = std::vector<std::vector<unsigned char>>;
 
 Results call(Kernel kernel, const std::vector<Operand> &operands,
-             const std::vector<std::int64_t> &parameters, const std::vector<int> &shifts) {
-  constexpr std::size_t Margin = 128;
+             const std::vector<int64_t> &parameters, const std::vector<int> &shifts) {
+  constexpr size_t Margin = 128;
   std::vector<std::vector<unsigned char>> memory;
   std::vector<void *> pointers;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    memory.emplace_back(operands[i].bytes.size() + 3 * Margin, std::uint8_t(0xa5));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    memory.emplace_back(operands[i].bytes.size() + 3 * Margin, uint8_t(0xa5));
     unsigned char *start = memory.back().data() + Margin;
-    start += (64 - reinterpret_cast<std::uintptr_t>(start) % 64) +
-             static_cast<std::size_t>(shifts[i]) * operands[i].element;
+    start += (64 - reinterpret_cast<uintptr_t>(start) % 64) +
+             static_cast<size_t>(shifts[i]) * operands[i].element;
     if (!operands[i].bytes.empty())
       std::memcpy(start, operands[i].bytes.data(), operands[i].bytes.size());
     pointers.push_back(operands[i].null ? nullptr : start);
   }
   kernel(pointers.data(), parameters.data());
   Results results;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
+  for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].null)
       continue;
     const unsigned char *start = static_cast<unsigned char *>(pointers[i]);
@@ -163,13 +161,12 @@ Results call(Kernel kernel, const std::vector<Operand> &operands,
 /// Where two results differ, NaN being equal to NaN; empty if nowhere.
 template <class E>
 std::string difference(const std::vector<unsigned char> &a, const std::vector<unsigned char> &b) {
-  for (std::size_t i = 0; i < a.size() / sizeof(E); ++i) {
+  for (size_t i = 0; i < a.size() / sizeof(E); ++i) {
     E x, y;
     std::memcpy(&x, a.data() + i * sizeof(E), sizeof(E));
     std::memcpy(&y, b.data() + i * sizeof(E), sizeof(E));
-    if (std::equal(a.begin() + std::ptrdiff_t(i * sizeof(E)),
-                   a.begin() + std::ptrdiff_t((i + 1) * sizeof(E)),
-                   b.begin() + std::ptrdiff_t(i * sizeof(E))) ||
+    if (std::equal(a.begin() + ptrdiff_t(i * sizeof(E)), a.begin() + ptrdiff_t((i + 1) * sizeof(E)),
+                   b.begin() + ptrdiff_t(i * sizeof(E))) ||
         (std::isnan(double(x)) && std::isnan(double(y))))
       continue;
     char text[120];
@@ -181,10 +178,10 @@ std::string difference(const std::vector<unsigned char> &a, const std::vector<un
 
 template <class E>
 void same(KernelId f32, const std::vector<Operand> &operands,
-          const std::vector<std::int64_t> &parameters) {
-  const auto id = static_cast<std::size_t>(idOf<E>(f32));
+          const std::vector<int64_t> &parameters) {
+  const auto id = static_cast<size_t>(idOf<E>(f32));
   std::vector<int> aligned(operands.size()), shifted;
-  for (std::size_t i = 0; i < operands.size(); ++i)
+  for (size_t i = 0; i < operands.size(); ++i)
     shifted.push_back(int(upTo(7)));
   const Results expected =
       call(kernelsFor(InstructionSet::Portable)[id], operands, parameters, aligned);
@@ -192,11 +189,11 @@ void same(KernelId f32, const std::vector<Operand> &operands,
     for (const std::vector<int> &shifts : {aligned, shifted}) {
       const Results results = call(table.kernels[id], operands, parameters, shifts);
       ASSERT_EQ(results.size(), expected.size());
-      for (std::size_t i = 0; i < results.size(); ++i) {
+      for (size_t i = 0; i < results.size(); ++i) {
         const std::string where = difference<E>(expected[i], results[i]);
         if (!where.empty()) {
           std::string list;
-          for (std::int64_t p : parameters)
+          for (int64_t p : parameters)
             list += " " + std::to_string(p);
           FAIL() << nameOf(static_cast<KernelId>(id)) << " on " << table.name << ", result " << i
                  << ", " << where << ", parameters" << list;
@@ -209,7 +206,7 @@ template <class E> class Identity : public testing::Test {};
 using Elements = testing::Types<float, double>;
 TYPED_TEST_SUITE(Identity, Elements, );
 
-const std::vector<std::int64_t> Lengths = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 257};
+const std::vector<int64_t> Lengths = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 257};
 
 TYPED_TEST(Identity, FunctionsOfOneNumber) {
   using E = TypeParam;
@@ -219,7 +216,7 @@ TYPED_TEST(Identity, FunctionsOfOneNumber) {
 #undef MLBRIDGE_ID
   };
   for (KernelId id : ids) {
-    for (std::int64_t n : Lengths)
+    for (int64_t n : Lengths)
       same<E>(id, {out<E>(n), in(numbers<E>(n, 20))}, {n, real(0.75), real(1.25)});
     same<E>(id, {out<E>(20000), in(numbers<E>(20000, 45))}, {20000, real(0.5), real(0.25)});
   }
@@ -233,7 +230,7 @@ TYPED_TEST(Identity, FunctionsOfTwoNumbers) {
 #undef MLBRIDGE_ID
   };
   for (KernelId id : ids) {
-    for (std::int64_t n : Lengths) {
+    for (int64_t n : Lengths) {
       same<E>(id, {out<E>(n), in(numbers<E>(n, 20)), in(numbers<E>(n, 20))}, {1, n, 1, 1});
       same<E>(id, {out<E>(n), in(numbers<E>(n, 20)), in(numbers<E>(1, 20))}, {1, n, 1, 0});
       same<E>(id, {out<E>(3 * n * 2), in(numbers<E>(3 * n, 20)), in(numbers<E>(n * 2, 20))},
@@ -247,35 +244,35 @@ TYPED_TEST(Identity, FunctionsOfTwoNumbers) {
 
 TYPED_TEST(Identity, MatrixProducts) {
   using E = TypeParam;
-  std::vector<std::int64_t> sizes = {1, 2, 3, 4, 5, 8, 13, 15, 16, 17, 30, 33, 48, 50, 64, 65, 100};
+  std::vector<int64_t> sizes = {1, 2, 3, 4, 5, 8, 13, 15, 16, 17, 30, 33, 48, 50, 64, 65, 100};
   for (int round = 0; round < 400; ++round) {
-    const auto pick = [&] { return sizes[static_cast<std::size_t>(upTo(sizes.size() - 1))]; };
-    const std::int64_t m = round % 3 ? pick() % 20 + 1 : 1, n = pick();
-    const std::int64_t k = round % 7 == 0 ? 0 : round % 5 ? pick() : 250 + pick();
-    const std::int64_t batch = round % 4 ? 1 : 3;
+    const auto pick = [&] { return sizes[static_cast<size_t>(upTo(sizes.size() - 1))]; };
+    const int64_t m = round % 3 ? pick() % 20 + 1 : 1, n = pick();
+    const int64_t k = round % 7 == 0 ? 0 : round % 5 ? pick() : 250 + pick();
+    const int64_t batch = round % 4 ? 1 : 3;
     const bool transposed = round % 6 == 1;
-    const std::int64_t packed = packedGemmSize<E>(k, n);
-    std::vector<E> b(static_cast<std::size_t>(packed * batch));
+    const int64_t packed = packedGemmSize<E>(k, n);
+    std::vector<E> b(static_cast<size_t>(packed * batch));
     const std::vector<E> plain = numbers<E>(k * n * batch, round % 8 == 7 ? 3 : 0);
-    for (std::int64_t i = 0; i < batch; ++i)
+    for (int64_t i = 0; i < batch; ++i)
       packGemm(b.data() + i * packed, plain.data() + i * k * n, k, n, n, 1);
     const int c = int(upTo(4)); // none, of columns, of rows, of one, of all
-    std::vector<std::int64_t> p = {m,
-                                   k,
-                                   n,
-                                   transposed ? 1 : k,
-                                   transposed ? m : 1,
-                                   n,
-                                   c == 4   ? n
-                                   : c == 2 ? 1
-                                            : 0,
-                                   c == 4 || c == 1 ? 1 : 0,
-                                   real(round % 3 ? 1 : 0.3),
-                                   real(round % 5 ? 1 : -2),
-                                   upTo(std::int64_t(Activation::ThresholdedRelu)),
-                                   real(0.5),
-                                   real(1.5),
-                                   batch > 1};
+    std::vector<int64_t> p = {m,
+                              k,
+                              n,
+                              transposed ? 1 : k,
+                              transposed ? m : 1,
+                              n,
+                              c == 4   ? n
+                              : c == 2 ? 1
+                                       : 0,
+                              c == 4 || c == 1 ? 1 : 0,
+                              real(round % 3 ? 1 : 0.3),
+                              real(round % 5 ? 1 : -2),
+                              upTo(int64_t(Activation::ThresholdedRelu)),
+                              real(0.5),
+                              real(1.5),
+                              batch > 1};
     if (batch > 1)
       p.insert(p.end(), {batch, m * k, packed, 0, m * n});
     same<E>(KernelId::GemmF32,
@@ -294,37 +291,37 @@ TYPED_TEST(Identity, AlongAnAxis) {
                                  KernelId::ReduceProdF32,   KernelId::ReduceL1F32,
                                  KernelId::ReduceL2F32,     KernelId::ReduceSumSquareF32,
                                  KernelId::ReduceLogSumF32, KernelId::ReduceLogSumExpF32};
-  for (std::int64_t n : Lengths)
-    for (std::int64_t inner : {1, 2, 5, 16, 19})
+  for (int64_t n : Lengths)
+    for (int64_t inner : {1, 2, 5, 16, 19})
       for (int special : {0, 4}) {
-        const std::int64_t outer = 1 + upTo(2);
+        const int64_t outer = 1 + upTo(2);
         const std::vector<E> x = numbers<E>(outer * n * inner, special);
         for (KernelId id : reductions)
           same<E>(id, {out<E>(outer * inner), in(x)}, {outer, n, inner});
         for (KernelId id : {KernelId::SoftmaxF32, KernelId::LogSoftmaxF32})
           same<E>(id, {out<E>(outer * n * inner), in(x)}, {outer, n, inner});
-        for (std::int64_t flags = 0; flags < 4; ++flags)
+        for (int64_t flags = 0; flags < 4; ++flags)
           same<E>(KernelId::CumSumF32, {out<E>(outer * n * inner), in(x)},
                   {outer, n, inner, flags & 1, flags >> 1});
         if (n == 0)
           continue;
         for (KernelId id : {KernelId::ArgMaxF32, KernelId::ArgMinF32})
-          for (std::int64_t last : {0, 1})
-            same<E>(id, {out<std::int64_t>(outer * inner), in(x)}, {outer, n, inner, last});
-        const std::int64_t k = upTo(n);
-        for (std::int64_t largest : {0, 1})
+          for (int64_t last : {0, 1})
+            same<E>(id, {out<int64_t>(outer * inner), in(x)}, {outer, n, inner, last});
+        const int64_t k = upTo(n);
+        for (int64_t largest : {0, 1})
           same<E>(KernelId::TopKF32,
-                  {out<E>(outer * k * inner), out<std::int64_t>(outer * k * inner), in(x)},
+                  {out<E>(outer * k * inner), out<int64_t>(outer * k * inner), in(x)},
                   {outer, n, inner, k, largest});
       }
 }
 
 TYPED_TEST(Identity, Comparisons) {
   using E = TypeParam;
-  for (std::int64_t n : Lengths)
-    for (std::int64_t orEqual : {0, 1})
-      for (std::int64_t a : {0, 1})
-        for (std::int64_t b : {0, 1})
+  for (int64_t n : Lengths)
+    for (int64_t orEqual : {0, 1})
+      for (int64_t a : {0, 1})
+        for (int64_t b : {0, 1})
           same<E>(KernelId::CountLessF32,
                   {out<E>(3), in(numbers<E>(3 * n + 3, 5)), in(numbers<E>(3 * n + 3, 5))},
                   {orEqual, 3, n, a ? n : 1, a, b ? n : 0, b});
@@ -332,8 +329,8 @@ TYPED_TEST(Identity, Comparisons) {
 
 TYPED_TEST(Identity, Normalizations) {
   using E = TypeParam;
-  for (std::int64_t n : Lengths) {
-    const std::int64_t rows = 3, inner = 1 + upTo(20), channels = 1 + upTo(3);
+  for (int64_t n : Lengths) {
+    const int64_t rows = 3, inner = 1 + upTo(20), channels = 1 + upTo(3);
     const Operand scale = in(numbers<E>(n)), bias = in(numbers<E>(n));
     same<E>(KernelId::LayerNormF32,
             {out<E>(rows * n), out<E>(rows), out<E>(rows), in(numbers<E>(rows * n, n == 33)), scale,
@@ -347,7 +344,7 @@ TYPED_TEST(Identity, Normalizations) {
     std::vector<E> variance = numbers<E>(n);
     for (E &v : variance)
       v = std::fabs(v);
-    for (std::int64_t size : {std::int64_t(1), inner})
+    for (int64_t size : {int64_t(1), inner})
       same<E>(KernelId::BatchNormF32,
               {out<E>(rows * n * size), in(numbers<E>(rows * n * size)), scale, bias,
                in(numbers<E>(n)), in(variance)},
@@ -363,15 +360,15 @@ TYPED_TEST(Identity, ScatteredRows) {
   using E = TypeParam;
   for (KernelId id : {KernelId::ScatterAddRowsF32, KernelId::ScatterMulRowsF32,
                       KernelId::ScatterMaxRowsF32, KernelId::ScatterMinRowsF32})
-    for (std::int64_t length : Lengths) {
-      const std::int64_t rows = 7, count = 40;
-      std::vector<std::int64_t> indices(static_cast<std::size_t>(2 * count));
-      for (std::int64_t &index : indices)
+    for (int64_t length : Lengths) {
+      const int64_t rows = 7, count = 40;
+      std::vector<int64_t> indices(static_cast<size_t>(2 * count));
+      for (int64_t &index : indices)
         index = upTo(2 * rows - 1) - rows;
       indices[10] = length % 2 ? rows : -rows - 1; // out of range: left out
       same<E>(id,
               {inOut(numbers<E>(rows * length, 2)), in(numbers<E>(count * length, 2)), in(indices),
-               inOut(std::vector<std::int64_t>{0})},
+               inOut(std::vector<int64_t>{0})},
               {count, rows, length, 2});
     }
 }
@@ -380,21 +377,21 @@ TYPED_TEST(Identity, RecurrentLayers) {
   using E = TypeParam;
   struct Kind {
     KernelId id;
-    std::int64_t gates;
+    int64_t gates;
   };
   for (const Kind &kind :
        {Kind{KernelId::LstmF32, 4}, Kind{KernelId::GruF32, 3}, Kind{KernelId::RnnF32, 1}})
     for (int round = 0; round < 60; ++round) {
-      const std::int64_t steps = upTo(6), batch = 1 + upTo(3), input = 1 + upTo(20),
-                         hidden = 1 + upTo(40);
-      const std::int64_t g = kind.gates;
-      std::vector<E> w(static_cast<std::size_t>(packedRecurrentSize<E>(g, hidden, input)));
-      std::vector<E> r(static_cast<std::size_t>(packedRecurrentSize<E>(g, hidden, hidden)));
+      const int64_t steps = upTo(6), batch = 1 + upTo(3), input = 1 + upTo(20),
+                    hidden = 1 + upTo(40);
+      const int64_t g = kind.gates;
+      std::vector<E> w(static_cast<size_t>(packedRecurrentSize<E>(g, hidden, input)));
+      std::vector<E> r(static_cast<size_t>(packedRecurrentSize<E>(g, hidden, hidden)));
       packRecurrentWeights(w.data(), numbers<E>(g * hidden * input).data(), g, hidden, input);
       packRecurrentWeights(r.data(), numbers<E>(g * hidden * hidden).data(), g, hidden, hidden);
-      std::vector<std::int32_t> lengths;
-      for (std::int64_t b = 0; b < batch; ++b)
-        lengths.push_back(std::int32_t(upTo(steps)));
+      std::vector<int32_t> lengths;
+      for (int64_t b = 0; b < batch; ++b)
+        lengths.push_back(int32_t(upTo(steps)));
       const bool batchFirst = upTo(1);
       const bool lstm = kind.id == KernelId::LstmF32;
       std::vector<Operand> operands = {out<E>(steps * batch * hidden), out<E>(batch * hidden)};
@@ -412,28 +409,27 @@ TYPED_TEST(Identity, RecurrentLayers) {
       }
       // What the workspace holds afterwards is nobody's business.
       Operand workspace;
-      std::vector<std::int64_t> p = {steps,
-                                     batch,
-                                     input,
-                                     hidden,
-                                     upTo(1),
-                                     batchFirst ? input : batch * input,
-                                     batchFirst ? steps * input : input,
-                                     batchFirst ? hidden : batch * hidden,
-                                     batchFirst ? steps * hidden : hidden,
-                                     hidden,
-                                     real(round % 4 ? 0 : 0.7),
-                                     upTo(1)};
+      std::vector<int64_t> p = {steps,
+                                batch,
+                                input,
+                                hidden,
+                                upTo(1),
+                                batchFirst ? input : batch * input,
+                                batchFirst ? steps * input : input,
+                                batchFirst ? hidden : batch * hidden,
+                                batchFirst ? steps * hidden : hidden,
+                                hidden,
+                                real(round % 4 ? 0 : 0.7),
+                                upTo(1)};
       const bool usual = round % 2;
       for (Activation a : {Activation::Sigmoid, Activation::Tanh, Activation::Tanh})
-        p.insert(p.end(),
-                 {usual ? std::int64_t(a) : upTo(std::int64_t(Activation::ThresholdedRelu)),
-                  real(0.4), real(0.6)});
-      const std::int64_t size = recurrentWorkspace<E>(g, steps, batch, hidden);
+        p.insert(p.end(), {usual ? int64_t(a) : upTo(int64_t(Activation::ThresholdedRelu)),
+                           real(0.4), real(0.6)});
+      const int64_t size = recurrentWorkspace<E>(g, steps, batch, hidden);
       // Held apart, so that it is not compared.
       static std::vector<E> memory;
-      memory.assign(static_cast<std::size_t>(size) + 16, E(0));
-      const auto id = static_cast<std::size_t>(idOf<E>(kind.id));
+      memory.assign(static_cast<size_t>(size) + 16, E(0));
+      const auto id = static_cast<size_t>(idOf<E>(kind.id));
       const auto run = [&](const Kernel *kernels) {
         std::vector<std::vector<unsigned char>> buffers;
         std::vector<void *> pointers;
@@ -450,7 +446,7 @@ TYPED_TEST(Identity, RecurrentLayers) {
       const auto expected = run(kernelsFor(InstructionSet::Portable));
       for (const Table &table : others()) {
         const auto results = run(table.kernels);
-        for (std::size_t i = 0; i < results.size(); ++i)
+        for (size_t i = 0; i < results.size(); ++i)
           ASSERT_EQ(difference<E>(expected[i], results[i]), "")
               << nameOf(static_cast<KernelId>(id)) << " on " << table.name << ", result " << i
               << ", round " << round;
@@ -459,14 +455,14 @@ TYPED_TEST(Identity, RecurrentLayers) {
 }
 
 TEST(Half, EveryValueAndItsNeighbours) {
-  std::vector<std::uint16_t> halves(65536);
-  for (std::size_t i = 0; i < halves.size(); ++i)
-    halves[i] = std::uint16_t(i);
+  std::vector<uint16_t> halves(65536);
+  for (size_t i = 0; i < halves.size(); ++i)
+    halves[i] = uint16_t(i);
   std::vector<float> floats(halves.size());
   const Kernel *portable = kernelsFor(InstructionSet::Portable);
-  const auto widen = static_cast<std::size_t>(KernelId::F32FromF16);
-  const auto narrow = static_cast<std::size_t>(KernelId::F16FromF32);
-  const std::int64_t count = 65535; // odd
+  const auto widen = static_cast<size_t>(KernelId::F32FromF16);
+  const auto narrow = static_cast<size_t>(KernelId::F16FromF32);
+  const int64_t count = 65535; // odd
   const auto call = [&](Kernel kernel, void *y, const void *x) {
     void *const operands[] = {y, const_cast<void *>(x)};
     kernel(operands, &count);
@@ -485,15 +481,15 @@ TEST(Half, EveryValueAndItsNeighbours) {
   for (const Table &table : others()) {
     std::vector<float> wide(halves.size());
     call(table.kernels[widen], wide.data(), halves.data());
-    for (std::size_t i = 0; i < 65535; ++i)
+    for (size_t i = 0; i < 65535; ++i)
       ASSERT_TRUE(std::isnan(floats[i]) ||
                   (floats[i] == wide[i] && std::signbit(floats[i]) == std::signbit(wide[i])))
           << i << " on " << table.name;
-    for (std::size_t first = 0; first + 65535 <= around.size(); first += 65535) {
-      std::vector<std::uint16_t> expected(65536), here(65536);
+    for (size_t first = 0; first + 65535 <= around.size(); first += 65535) {
+      std::vector<uint16_t> expected(65536), here(65536);
       call(portable[narrow], expected.data(), around.data() + first);
       call(table.kernels[narrow], here.data(), around.data() + first);
-      for (std::size_t i = 0; i < 65535; ++i)
+      for (size_t i = 0; i < 65535; ++i)
         ASSERT_TRUE(std::isnan(around[first + i]) || expected[i] == here[i])
             << around[first + i] << " on " << table.name;
     }
@@ -501,21 +497,21 @@ TEST(Half, EveryValueAndItsNeighbours) {
 }
 
 /// Loops of length 1 between a first and a last one of 2, each with so many times `strides`.
-std::vector<std::int64_t> loops(std::int64_t rank, const std::vector<std::int64_t> &strides) {
-  std::vector<std::int64_t> p;
-  for (std::int64_t d = 0; d < rank; ++d) {
+std::vector<int64_t> loops(int64_t rank, const std::vector<int64_t> &strides) {
+  std::vector<int64_t> p;
+  for (int64_t d = 0; d < rank; ++d) {
     p.push_back(d == 0 || d == rank - 1 ? 2 : 1);
-    for (const std::int64_t stride : strides)
+    for (const int64_t stride : strides)
       p.push_back(d == rank - 1 ? stride : 2 * stride);
   }
   return p;
 }
 
 TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
-  const std::int64_t one = real(1), block = packedGemmSize<float>(1, 1);
+  const int64_t one = real(1), block = packedGemmSize<float>(1, 1);
   struct Case {
     KernelId id;
-    std::vector<std::int64_t> before, strides, after;
+    std::vector<int64_t> before, strides, after;
     int indices = -1; ///< the operand that is made of zeros
   };
   const Case cases[] = {
@@ -534,14 +530,14 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
   for (const Case &c : cases)
     for (const Table &table : others()) {
       std::vector<std::vector<float>> results;
-      for (const std::int64_t rank : {std::int64_t(2), MostLoops}) {
-        std::vector<std::int64_t> p = c.before;
+      for (const int64_t rank : {int64_t(2), MostLoops}) {
+        std::vector<int64_t> p = c.before;
         if (c.id == KernelId::IntegerMatMul) { // the sizes of a matrix, and a last loop
           p.insert(p.end(), {rank, 1, 1, 1, 0, 0});
         } else {
           p.push_back(rank);
         }
-        const std::vector<std::int64_t> all = loops(rank, c.strides);
+        const std::vector<int64_t> all = loops(rank, c.strides);
         p.insert(p.end(), all.begin(), all.end());
         if (c.id == KernelId::IntegerMatMul)
           p.insert(p.end(), {1, 0, 0});
@@ -549,8 +545,8 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
         std::vector<void *> operands;
         for (int i = 0; i < 6; ++i) {
           memory.emplace_back(256);
-          for (std::size_t k = 0; k < 256 && i && i != c.indices; ++k)
-            memory.back()[k] = static_cast<float>((k * 7 + static_cast<std::size_t>(i)) % 5 + 1);
+          for (size_t k = 0; k < 256 && i && i != c.indices; ++k)
+            memory.back()[k] = static_cast<float>((k * 7 + static_cast<size_t>(i)) % 5 + 1);
         }
         for (std::vector<float> &m : memory)
           operands.push_back(m.data());
@@ -558,7 +554,7 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
           operands[3] = operands[4] = nullptr;
         if (c.id == KernelId::GemmF32)
           operands[3] = nullptr;
-        table.kernels[static_cast<std::size_t>(c.id)](operands.data(), p.data());
+        table.kernels[static_cast<size_t>(c.id)](operands.data(), p.data());
         results.push_back(memory[0]);
       }
       const auto *one = reinterpret_cast<const uint8_t *>(results[0].data());
@@ -572,7 +568,7 @@ TEST(InstructionSets, ChosenAndNamed) {
   EXPECT_NE(kernelsFor(InstructionSet::Portable), nullptr);
   EXPECT_NE(kernelsFor(bestInstructionSet()), nullptr);
   EXPECT_STREQ(nameOf(KernelId::GemmF64), "GemmF64");
-  for (std::size_t id = 0; id < static_cast<std::size_t>(KernelId::Count); ++id)
+  for (size_t id = 0; id < static_cast<size_t>(KernelId::Count); ++id)
     for (const Table &table : others())
       EXPECT_NE(table.kernels[id], nullptr);
 }

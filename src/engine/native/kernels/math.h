@@ -10,7 +10,7 @@
 namespace mlbridge::native::kernels {
 
 template <class V> MLBRIDGE_INLINE V constant(double x) {
-  return V::broadcast(static_cast<typename V::Element>(x));
+  return V::broadcast(static_cast<ElementOf<V>>(x));
 }
 template <class V> MLBRIDGE_INLINE V bitsOf(typename V::Bits x) { return V::broadcastBits(x); }
 template <class V> MLBRIDGE_INLINE V infinity() { return constant<V>(__builtin_inf()); }
@@ -26,7 +26,7 @@ template <class V, int N> MLBRIDGE_INLINE V polynomial(V x, const double (&c)[N]
 
 /// 2 to the whole number n, which is within the exponents of normal numbers.
 template <class V> MLBRIDGE_INLINE V powerOfTwo(V n) {
-  using B = BitsOf<typename V::Element>;
+  using B = BitsOf<ElementOf<V>>;
   return V::template shiftLeft<B::Mantissa>(n + constant<V>(double(B::Rounder) + B::Bias));
 }
 
@@ -57,8 +57,8 @@ template <> struct ExpConstants<double> {
 
 /// exp(x) - 1 = 2^n (1 + q) - 1 with |q| < 0.42. x is within Least and Greatest, or NaN.
 template <class V> MLBRIDGE_INLINE V reduceExp(V x, V &n) {
-  using C = ExpConstants<typename V::Element>;
-  const V rounder = constant<V>(BitsOf<typename V::Element>::Rounder);
+  using C = ExpConstants<ElementOf<V>>;
+  const V rounder = constant<V>(BitsOf<ElementOf<V>>::Rounder);
   n = V::fma(x, constant<V>(0x1.71547652b82fep+0), rounder) - rounder;
   V r = V::fma(n, constant<V>(-C::Ln2Hi), x);
   r = V::fma(n, constant<V>(-C::Ln2Lo), r);
@@ -67,30 +67,30 @@ template <class V> MLBRIDGE_INLINE V reduceExp(V x, V &n) {
 
 /// exp(x + rest), where rest is far smaller than x.
 template <class V> MLBRIDGE_INLINE V exp(V x, V rest) {
-  using C = ExpConstants<typename V::Element>;
+  using C = ExpConstants<ElementOf<V>>;
   // The bound comes first, so that NaN passes.
   const V bounded = V::least(constant<V>(C::Greatest), V::greatest(constant<V>(C::Least), x));
   V n;
   const V q = reduceExp(bounded, n);
   const V p = V::fma(q, rest, q + rest) + constant<V>(1);
   // In two factors: the result may be subnormal, or n one more than the greatest exponent.
-  const V rounder = constant<V>(BitsOf<typename V::Element>::Rounder);
+  const V rounder = constant<V>(BitsOf<ElementOf<V>>::Rounder);
   const V half = V::fma(n, constant<V>(0.5), rounder) - rounder;
   return p * powerOfTwo(half) * powerOfTwo(n - half);
 }
 template <class V> MLBRIDGE_INLINE V expInline(V x) {
-  using C = ExpConstants<typename V::Element>;
+  using C = ExpConstants<ElementOf<V>>;
   const V bounded = V::least(constant<V>(C::Greatest), V::greatest(constant<V>(C::Least), x));
   V n;
   const V p = reduceExp(bounded, n) + constant<V>(1);
-  const V rounder = constant<V>(BitsOf<typename V::Element>::Rounder);
+  const V rounder = constant<V>(BitsOf<ElementOf<V>>::Rounder);
   const V half = V::fma(n, constant<V>(0.5), rounder) - rounder;
   return p * powerOfTwo(half) * powerOfTwo(n - half);
 }
 
 template <class V> MLBRIDGE_RARE V expShared(V x) { return expInline(x); }
 template <class V> MLBRIDGE_INLINE V exp(V x) {
-  if constexpr (sizeof(typename V::Element) == 4 && !IsArray<V>)
+  if constexpr (sizeof(ElementOf<V>) == 4 && !IsArray<V>)
     return expInline(x);
   else
     return expShared(x);
@@ -98,7 +98,7 @@ template <class V> MLBRIDGE_INLINE V exp(V x) {
 
 /// exp(x) - 1, accurate near 0.
 template <class V> MLBRIDGE_SHARED V expm1(V x) {
-  using E = typename V::Element;
+  using E = ElementOf<V>;
   // Beyond, the result is -1, or exp.
   constexpr double Least = sizeof(E) == 4 ? -20 : -40, Greatest = sizeof(E) == 4 ? 88 : 709;
   const V bounded = V::least(constant<V>(Greatest), V::greatest(constant<V>(Least), x));
@@ -117,7 +117,7 @@ template <class V> MLBRIDGE_SHARED V expm1(V x) {
 // ---- tanh, sigmoid ------------------------------------------------------------------------------
 
 template <class V> MLBRIDGE_INLINE V tanhInline(V x) {
-  constexpr double Greatest = sizeof(typename V::Element) == 4 ? 20 : 40;
+  constexpr double Greatest = sizeof(ElementOf<V>) == 4 ? 20 : 40;
   const V a = absolute(x);
   V n;
   const V q = reduceExp(V::least(constant<V>(Greatest), a + a), n);
@@ -213,7 +213,7 @@ template <class V> MLBRIDGE_RARE V log1pDouble(V x) {
 
 /// The remainder of a huge x by pi/2, and its quadrant, with the bits of 2/pi that matter.
 template <class Bits> MLBRIDGE_INLINE double reduceHuge(Bits bits, double &quadrant) {
-  static constexpr std::uint64_t TwoOverPi[] = {
+  static constexpr uint64_t TwoOverPi[] = {
       0xa2f9836e4e441529u, 0xfc2757d1f534ddc0u, 0xdb6295993c439041u, 0xfe5163abdebbc561u,
       0xb7246e3a424dd2e0u, 0x06492eea09d1921cu, 0xfe1deb1cb129a73eu, 0xe88235f52ebb4484u,
       0xe99c7026b45f7e41u, 0x3991d639835339f4u, 0x9c845f8bbdf9283bu, 0x1ff897ffde05980fu,
@@ -221,22 +221,22 @@ template <class Bits> MLBRIDGE_INLINE double reduceHuge(Bits bits, double &quadr
       0x3d0739f78a5292eau, 0x6bfb5fb11f8d5d08u, 0x56033046fc7b6babu, 0xf0cfbc209af4361du};
   __extension__ using Wide = unsigned __int128;
   const int e = static_cast<int>(bits >> 52 & 0x7ff) - 1075; // x = m 2^e
-  const std::uint64_t m = (bits & 0xfffffffffffffu) | 0x10000000000000u;
+  const uint64_t m = (bits & 0xfffffffffffffu) | 0x10000000000000u;
   // Bits of 2/pi before number e - 1 (the first is number 1) give multiples of 4. Take 192.
   const int first = e - 2; // of the table, from 0; negative: zeros come before
-  std::uint64_t window[3];
+  uint64_t window[3];
   for (int i = 0; i < 3; ++i) {
     const int at = first + 64 * i;
     const int word = at >> 6, shift = at & 63;
-    const std::uint64_t high = word >= 0 ? TwoOverPi[word] : 0;
-    const std::uint64_t low = word + 1 >= 0 ? TwoOverPi[word + 1] : 0;
+    const uint64_t high = word >= 0 ? TwoOverPi[word] : 0;
+    const uint64_t low = word + 1 >= 0 ? TwoOverPi[word + 1] : 0;
     window[i] = shift ? high << shift | low >> (64 - shift) : high;
   }
   // m times the window, modulo 2^192: two bits of the quadrant, then the fraction.
   const Wide p2 = static_cast<Wide>(m) * window[2];
-  const Wide p1 = static_cast<Wide>(m) * window[1] + static_cast<std::uint64_t>(p2 >> 64);
-  std::uint64_t high = m * window[0] + static_cast<std::uint64_t>(p1 >> 64);
-  std::uint64_t low = static_cast<std::uint64_t>(p1);
+  const Wide p1 = static_cast<Wide>(m) * window[1] + static_cast<uint64_t>(p2 >> 64);
+  uint64_t high = m * window[0] + static_cast<uint64_t>(p1 >> 64);
+  uint64_t low = static_cast<uint64_t>(p1);
   quadrant = static_cast<double>(high >> 62);
   high = high << 2 | low >> 62;
   low <<= 2;
@@ -272,7 +272,7 @@ template <class V> MLBRIDGE_INLINE V reduceAngle(V x, V &n, V &low) {
     n.store(ns);
     low.store(ls);
     for (int i = 0; i < V::Lanes; ++i) {
-      std::uint64_t bits;
+      uint64_t bits;
       __builtin_memcpy(&bits, &xs[i], sizeof bits);
       const bool negative = bits >> 63;
       bits &= ~BitsOf<double>::Sign;
@@ -308,7 +308,7 @@ template <class V> MLBRIDGE_RARE V sinDouble(V x, double quadrants) {
   const V w = one - hz;
   const V c = w + (((one - w) - hz) + V::fma(z * z, polynomial(z, C), negate(r * low)));
   const V q = V::addBits(n + constant<V>(BitsOf<double>::Rounder),
-                         bitsOf<V>(static_cast<std::uint64_t>(quadrants)));
+                         bitsOf<V>(static_cast<uint64_t>(quadrants)));
   const V odd = V::template shiftLeft<62>(V::bitAnd(q, bitsOf<V>(1))); // 0 or 2
   const V sign = V::template shiftLeft<62>(V::bitAnd(q, bitsOf<V>(2)));
   const V result = V::bitXor(V::select(V::equal(odd, constant<V>(0)), s, c), sign);

@@ -10,8 +10,7 @@
 // Gather         {y [outer, count, block], x [outer, n, block], indices int64, fault}
 //                {outer, n, bytes of a block, count}
 // GatherElements {y, x, indices int64, fault}  {width, n, stride of x along the axis, rank, then
-// for
-//                each dimension of the indices: length, stride of x, 0 along the axis}
+//                for each dimension of the indices: length, stride of x, 0 along the axis}
 // GatherNd       {y, x, indices int64 [batch, count, depth], fault}
 //                {batch, bytes between batches of x, count, bytes of a block, depth, then for each
 //                index: length, bytes between}
@@ -36,24 +35,23 @@ namespace mlbridge::native::kernels {
 /// Calls body(offsets) for each index of the dimensions. Each has 1 + N parameters: its length and
 /// N strides.
 template <int N, class Body>
-MLBRIDGE_INLINE void eachIndex(std::int64_t rank, const std::int64_t *dimensions,
-                               const Body &body) {
+MLBRIDGE_INLINE void eachIndex(int64_t rank, const int64_t *dimensions, const Body &body) {
   constexpr int Width = 1 + N;
-  std::int64_t at[MostLoops];
-  std::int64_t offsets[N] = {};
-  for (std::int64_t d = 0; d < rank; ++d) {
+  int64_t at[MostLoops];
+  int64_t offsets[N] = {};
+  for (int64_t d = 0; d < rank; ++d) {
     if (dimensions[d * Width] == 0)
       return;
     at[d] = 0;
   }
   while (true) {
     body(offsets);
-    std::int64_t d = rank - 1;
+    int64_t d = rank - 1;
     for (; d >= 0; --d) {
-      const std::int64_t *dimension = dimensions + d * Width;
+      const int64_t *dimension = dimensions + d * Width;
       // Back to the start of the dimension when it ends.
       const bool more = ++at[d] < dimension[0];
-      const std::int64_t steps = more ? 1 : 1 - dimension[0];
+      const int64_t steps = more ? 1 : 1 - dimension[0];
       for (int i = 0; i < N; ++i)
         offsets[i] += steps * dimension[1 + i];
       if (more)
@@ -66,18 +64,18 @@ MLBRIDGE_INLINE void eachIndex(std::int64_t rank, const std::int64_t *dimensions
 }
 /// The same of the outer dimensions: those of `rank` but the last.
 template <int N, class Body>
-MLBRIDGE_INLINE void eachRow(std::int64_t rank, const std::int64_t *dimensions, const Body &body) {
+MLBRIDGE_INLINE void eachRow(int64_t rank, const int64_t *dimensions, const Body &body) {
   if (rank == 0 || dimensions[(rank - 1) * (1 + N)] != 0)
     eachIndex<N>(rank - 1, dimensions, body);
 }
 
 /// The numbers of the best k of n, sorted, `stride` apart: a heap whose root is the worst of them.
 template <class Before>
-MLBRIDGE_INLINE void bestOf(std::int64_t *best, std::int64_t k, std::int64_t n, std::int64_t stride,
+MLBRIDGE_INLINE void bestOf(int64_t *best, int64_t k, int64_t n, int64_t stride,
                             const Before &before) {
-  const auto sink = [&](std::int64_t at, std::int64_t size, std::int64_t number) {
+  const auto sink = [&](int64_t at, int64_t size, int64_t number) {
     for (;;) {
-      std::int64_t child = 2 * at + 1;
+      int64_t child = 2 * at + 1;
       if (child >= size)
         break;
       child += child + 1 < size && before(best[child * stride], best[(child + 1) * stride]);
@@ -88,30 +86,30 @@ MLBRIDGE_INLINE void bestOf(std::int64_t *best, std::int64_t k, std::int64_t n, 
     }
     best[at * stride] = number;
   };
-  for (std::int64_t i = 0; i < k; ++i)
+  for (int64_t i = 0; i < k; ++i)
     best[i * stride] = i;
-  for (std::int64_t i = k / 2; i-- > 0;)
+  for (int64_t i = k / 2; i-- > 0;)
     sink(i, k, best[i * stride]);
-  for (std::int64_t i = k; k > 0 && i < n; ++i)
+  for (int64_t i = k; k > 0 && i < n; ++i)
     if (before(i, best[0]))
       sink(0, k, i);
-  for (std::int64_t i = k; i-- > 1;) {
-    const std::int64_t number = best[i * stride];
+  for (int64_t i = k; i-- > 1;) {
+    const int64_t number = best[i * stride];
     best[i * stride] = best[0];
     sink(0, i, number);
   }
 }
 
-template <class Body> MLBRIDGE_INLINE void withWidth(std::int64_t width, const Body &body) {
+template <class Body> MLBRIDGE_INLINE void withWidth(int64_t width, const Body &body) {
   switch (width) {
   case 1:
-    return body(std::uint8_t());
+    return body(uint8_t());
   case 2:
-    return body(std::uint16_t());
+    return body(uint16_t());
   case 4:
-    return body(std::uint32_t());
+    return body(uint32_t());
   default:
-    return body(std::uint64_t());
+    return body(uint64_t());
   }
 }
 
@@ -122,18 +120,18 @@ template <class T> MLBRIDGE_INLINE void moveAs(T *y, const T *x) {
 }
 
 /// One element of a width.
-MLBRIDGE_INLINE void moveOne(void *y, const void *x, std::int64_t width) {
+MLBRIDGE_INLINE void moveOne(void *y, const void *x, int64_t width) {
   withWidth(width, [&](auto element) { __builtin_memcpy(y, x, sizeof element); });
 }
 
 struct Half16 {
-  std::uint16_t bits;
+  uint16_t bits;
 };
 
 inline float widen(Half16 half) {
-  const std::uint32_t sign = std::uint32_t(half.bits & 0x8000u) << 16;
-  const std::uint32_t magnitude = half.bits & 0x7fffu;
-  std::uint32_t bits;
+  const uint32_t sign = uint32_t(half.bits & 0x8000u) << 16;
+  const uint32_t magnitude = half.bits & 0x7fffu;
+  uint32_t bits;
   if (magnitude < 0x400u) { // subnormal or zero: an exact product
     float value = static_cast<float>(magnitude) * 5.9604644775390625e-8f;
     __builtin_memcpy(&bits, &value, sizeof bits);
@@ -149,62 +147,61 @@ inline float widen(Half16 half) {
 }
 
 inline Half16 narrow(double wide) {
-  std::uint64_t bits;
+  uint64_t bits;
   __builtin_memcpy(&bits, &wide, sizeof bits);
-  const auto sign = static_cast<std::uint16_t>(bits >> 48 & 0x8000u);
-  const std::uint64_t magnitude = bits & 0x7fffffffffffffffu;
+  const auto sign = static_cast<uint16_t>(bits >> 48 & 0x8000u);
+  const uint64_t magnitude = bits & 0x7fffffffffffffffu;
   if (magnitude > 0x7ff0000000000000u)
-    return {static_cast<std::uint16_t>(sign | 0x7e00u)};
+    return {static_cast<uint16_t>(sign | 0x7e00u)};
   if (magnitude >= 0x40effe0000000000u) // 65520, the least that rounds to infinity
-    return {static_cast<std::uint16_t>(sign | 0x7c00u)};
+    return {static_cast<uint16_t>(sign | 0x7c00u)};
   if (magnitude <= 0x3e60000000000000u) // 2^-25, the greatest that rounds to zero
     return {sign};
-  std::uint64_t mantissa = magnitude;
-  std::uint64_t shift = 42;
+  uint64_t mantissa = magnitude;
+  uint64_t shift = 42;
   if (magnitude < 0x3f10000000000000u) { // subnormal as a half
     mantissa = (magnitude & 0xfffffffffffffu) | 0x10000000000000u;
     shift = 42 + 1009 - (magnitude >> 52);
   } else {
     mantissa -= 1008ull << 52;
   }
-  const std::uint64_t rest = mantissa & ((1ull << shift) - 1);
-  const std::uint64_t half = 1ull << (shift - 1);
-  std::uint64_t result = mantissa >> shift;
+  const uint64_t rest = mantissa & ((1ull << shift) - 1);
+  const uint64_t half = 1ull << (shift - 1);
+  uint64_t result = mantissa >> shift;
   result += rest > half || (rest == half && (result & 1));
-  return {static_cast<std::uint16_t>(sign | result)};
+  return {static_cast<uint16_t>(sign | result)};
 }
 
-inline void setFault(void *fault) { *static_cast<std::int64_t *>(fault) = 1; }
+inline void setFault(void *fault) { *static_cast<int64_t *>(fault) = 1; }
 
 /// From −n … n − 1 to 0 … n − 1; otherwise 0, and a fault.
-inline std::int64_t checkedIndex(std::int64_t index, std::int64_t n, void *fault) {
+inline int64_t checkedIndex(int64_t index, int64_t n, void *fault) {
   if (index >= -n && index < n)
     return index < 0 ? index + n : index;
   setFault(fault);
   return -1;
 }
 
-inline void Copy(void *const *o, const std::int64_t *p) {
+inline void Copy(Operands o, Parameters p) {
   if (p[0])
-    __builtin_memcpy(o[0], o[1], static_cast<std::size_t>(p[0]));
+    __builtin_memcpy(o[0], o[1], static_cast<size_t>(p[0]));
 }
 
-template <class T>
-inline void copyRows(T *y, const T *x, std::int64_t rank, const std::int64_t *dimensions) {
-  const std::int64_t *last = dimensions + (rank - 1) * 3;
-  eachRow<2>(rank, dimensions, [&](const std::int64_t *at) {
+template <class T> inline void copyRows(T *y, const T *x, int64_t rank, const int64_t *dimensions) {
+  const int64_t *last = dimensions + (rank - 1) * 3;
+  eachRow<2>(rank, dimensions, [&](const int64_t *at) {
     T *to = y + at[0];
     const T *from = x + at[1];
-    const std::int64_t n = last[0], sy = last[1], sx = last[2];
+    const int64_t n = last[0], sy = last[1], sx = last[2];
     if (sy == 1 && sx == 1)
-      __builtin_memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+      __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
     else
-      for (std::int64_t i = 0; i < n; ++i)
+      for (int64_t i = 0; i < n; ++i)
         moveAs(to + i * sy, from + i * sx);
   });
 }
 
-inline void CopyStrided(void *const *o, const std::int64_t *p) {
+inline void CopyStrided(Operands o, Parameters p) {
   withWidth(p[0], [&](auto element) {
     using T = decltype(element);
     auto *y = static_cast<T *>(o[0]) + p[1];
@@ -216,17 +213,17 @@ inline void CopyStrided(void *const *o, const std::int64_t *p) {
   });
 }
 
-inline void Fill(void *const *o, const std::int64_t *p) {
+inline void Fill(Operands o, Parameters p) {
   auto *y = static_cast<char *>(o[0]);
-  for (std::int64_t i = 0; i < p[1]; ++i)
+  for (int64_t i = 0; i < p[1]; ++i)
     moveOne(y + i * p[0], o[1], p[0]);
 }
 
 /// A row of n; with strides that are known to be 0 or 1, compilers vectorize it.
 template <class T>
-MLBRIDGE_INLINE void whereRow(T *y, const std::uint8_t *c, const T *a, const T *b, std::int64_t n,
-                              std::int64_t sc, std::int64_t sa, std::int64_t sb) {
-  for (std::int64_t i = 0; i < n; ++i) {
+MLBRIDGE_INLINE void whereRow(T *y, const uint8_t *c, const T *a, const T *b, int64_t n, int64_t sc,
+                              int64_t sa, int64_t sb) {
+  for (int64_t i = 0; i < n; ++i) {
     T one, other;
     moveAs(&one, a + i * sa);
     moveAs(&other, b + i * sb);
@@ -235,15 +232,15 @@ MLBRIDGE_INLINE void whereRow(T *y, const std::uint8_t *c, const T *a, const T *
   }
 }
 
-inline void Where(void *const *o, const std::int64_t *p) {
+inline void Where(Operands o, Parameters p) {
   withWidth(p[0], [&](auto element) {
     using T = decltype(element);
     auto *y = static_cast<T *>(o[0]);
-    const std::int64_t rank = p[1];
-    const std::int64_t *last = p + 2 + (rank - 1) * 4;
-    const std::int64_t n = last[0];
-    eachRow<3>(rank, p + 2, [&](const std::int64_t *at) {
-      const auto *c = static_cast<const std::uint8_t *>(o[1]) + at[0];
+    const int64_t rank = p[1];
+    const int64_t *last = p + 2 + (rank - 1) * 4;
+    const int64_t n = last[0];
+    eachRow<3>(rank, p + 2, [&](const int64_t *at) {
+      const auto *c = static_cast<const uint8_t *>(o[1]) + at[0];
       const auto *a = static_cast<const T *>(o[2]) + at[1];
       const auto *b = static_cast<const T *>(o[3]) + at[2];
       if (last[1] == 1 && last[2] == 1 && last[3] == 1)
@@ -257,28 +254,28 @@ inline void Where(void *const *o, const std::int64_t *p) {
   });
 }
 
-inline void Gather(void *const *o, const std::int64_t *p) {
-  auto *y = static_cast<std::uint8_t *>(o[0]);
-  const auto *x = static_cast<const std::uint8_t *>(o[1]);
-  const auto *indices = static_cast<const std::int64_t *>(o[2]);
-  const std::int64_t outer = p[0], n = p[1], block = p[2], count = p[3];
-  for (std::int64_t i = 0; i < outer; ++i, x += n * block)
-    for (std::int64_t k = 0; k < count; ++k, y += block) {
-      const std::int64_t index = checkedIndex(indices[k], n, o[3]);
+inline void Gather(Operands o, Parameters p) {
+  auto *y = static_cast<uint8_t *>(o[0]);
+  const auto *x = static_cast<const uint8_t *>(o[1]);
+  const auto *indices = static_cast<const int64_t *>(o[2]);
+  const int64_t outer = p[0], n = p[1], block = p[2], count = p[3];
+  for (int64_t i = 0; i < outer; ++i, x += n * block)
+    for (int64_t k = 0; k < count; ++k, y += block) {
+      const int64_t index = checkedIndex(indices[k], n, o[3]);
       if (index >= 0)
-        __builtin_memcpy(y, x + index * block, static_cast<std::size_t>(block));
+        __builtin_memcpy(y, x + index * block, static_cast<size_t>(block));
     }
 }
 
-inline void GatherElements(void *const *o, const std::int64_t *p) {
+inline void GatherElements(Operands o, Parameters p) {
   auto *y = static_cast<char *>(o[0]);
   const auto *x = static_cast<const char *>(o[1]);
-  const auto *indices = static_cast<const std::int64_t *>(o[2]);
-  const std::int64_t width = p[0], n = p[1], along = p[2], rank = p[3];
-  const std::int64_t *last = p + 4 + (rank - 1) * 2;
-  eachRow<1>(rank, p + 4, [&](const std::int64_t *at) {
-    for (std::int64_t i = 0; i < last[0]; ++i, y += width, ++indices) {
-      const std::int64_t index = checkedIndex(*indices, n, o[3]);
+  const auto *indices = static_cast<const int64_t *>(o[2]);
+  const int64_t width = p[0], n = p[1], along = p[2], rank = p[3];
+  const int64_t *last = p + 4 + (rank - 1) * 2;
+  eachRow<1>(rank, p + 4, [&](const int64_t *at) {
+    for (int64_t i = 0; i < last[0]; ++i, y += width, ++indices) {
+      const int64_t index = checkedIndex(*indices, n, o[3]);
       if (index >= 0)
         moveOne(y, x + (at[0] + i * last[1] + index * along) * width, width);
     }
@@ -286,11 +283,11 @@ inline void GatherElements(void *const *o, const std::int64_t *p) {
 }
 
 /// The place that a tuple of indices names in bytes or elements, or -1.
-inline std::int64_t placeOf(const std::int64_t *indices, std::int64_t depth,
-                            const std::int64_t *dimensions, void *fault) {
-  std::int64_t at = 0;
-  for (std::int64_t d = 0; d < depth; ++d) {
-    const std::int64_t index = checkedIndex(indices[d], dimensions[2 * d], fault);
+inline int64_t placeOf(const int64_t *indices, int64_t depth, const int64_t *dimensions,
+                       void *fault) {
+  int64_t at = 0;
+  for (int64_t d = 0; d < depth; ++d) {
+    const int64_t index = checkedIndex(indices[d], dimensions[2 * d], fault);
     if (index < 0)
       return -1;
     at += index * dimensions[2 * d + 1];
@@ -298,71 +295,71 @@ inline std::int64_t placeOf(const std::int64_t *indices, std::int64_t depth,
   return at;
 }
 
-inline void GatherNd(void *const *o, const std::int64_t *p) {
-  auto *y = static_cast<std::uint8_t *>(o[0]);
-  const auto *x = static_cast<const std::uint8_t *>(o[1]);
-  const auto *indices = static_cast<const std::int64_t *>(o[2]);
-  const std::int64_t batch = p[0], apart = p[1], count = p[2], block = p[3], depth = p[4];
-  for (std::int64_t b = 0; b < batch; ++b, x += apart)
-    for (std::int64_t i = 0; i < count; ++i, y += block, indices += depth) {
-      const std::int64_t at = placeOf(indices, depth, p + 5, o[3]);
+inline void GatherNd(Operands o, Parameters p) {
+  auto *y = static_cast<uint8_t *>(o[0]);
+  const auto *x = static_cast<const uint8_t *>(o[1]);
+  const auto *indices = static_cast<const int64_t *>(o[2]);
+  const int64_t batch = p[0], apart = p[1], count = p[2], block = p[3], depth = p[4];
+  for (int64_t b = 0; b < batch; ++b, x += apart)
+    for (int64_t i = 0; i < count; ++i, y += block, indices += depth) {
+      const int64_t at = placeOf(indices, depth, p + 5, o[3]);
       if (at >= 0)
-        __builtin_memcpy(y, x + at, static_cast<std::size_t>(block));
+        __builtin_memcpy(y, x + at, static_cast<size_t>(block));
     }
 }
 
-inline void OneHot(void *const *o, const std::int64_t *p) {
+inline void OneHot(Operands o, Parameters p) {
   auto *y = static_cast<char *>(o[0]);
-  const auto *indices = static_cast<const std::int64_t *>(o[1]);
+  const auto *indices = static_cast<const int64_t *>(o[1]);
   const auto *values = static_cast<const char *>(o[2]);
-  const std::int64_t width = p[0], outer = p[1], depth = p[2], inner = p[3];
-  for (std::int64_t i = 0; i < outer; ++i, indices += inner)
-    for (std::int64_t d = 0; d < depth; ++d)
-      for (std::int64_t k = 0; k < inner; ++k, y += width) {
-        const std::int64_t index = indices[k];
+  const int64_t width = p[0], outer = p[1], depth = p[2], inner = p[3];
+  for (int64_t i = 0; i < outer; ++i, indices += inner)
+    for (int64_t d = 0; d < depth; ++d)
+      for (int64_t k = 0; k < inner; ++k, y += width) {
+        const int64_t index = indices[k];
         moveOne(y, (index < 0 ? index + depth : index) == d ? values + width : values, width);
       }
 }
 
-inline void Trilu(void *const *o, const std::int64_t *p) {
+inline void Trilu(Operands o, Parameters p) {
   auto *y = static_cast<char *>(o[0]);
   const auto *x = static_cast<const char *>(o[1]);
-  const std::int64_t width = p[0], batch = p[1], rows = p[2], columns = p[3], diagonal = p[4];
+  const int64_t width = p[0], batch = p[1], rows = p[2], columns = p[3], diagonal = p[4];
   const bool upper = p[5] != 0;
-  const std::uint64_t zero = 0;
-  for (std::int64_t b = 0; b < batch; ++b)
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t c = 0; c < columns; ++c, x += width, y += width) {
+  const uint64_t zero = 0;
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c, x += width, y += width) {
         const bool kept = upper ? c - r >= diagonal : c - r <= diagonal;
         moveOne(y, kept ? static_cast<const void *>(x) : &zero, width);
       }
 }
 
 /// Of elements of a width; a float's negative zero is zero.
-inline bool isNonZero(const void *x, std::int64_t i, std::int64_t width, bool isFloat) {
-  std::uint64_t bits = 0; // little-endian, as all of the library
+inline bool isNonZero(const void *x, int64_t i, int64_t width, bool isFloat) {
+  uint64_t bits = 0; // little-endian, as all of the library
   moveOne(&bits, static_cast<const char *>(x) + i * width, width);
-  return (isFloat ? bits & ~(std::uint64_t(1) << (8 * width - 1)) : bits) != 0;
+  return (isFloat ? bits & ~(uint64_t(1) << (8 * width - 1)) : bits) != 0;
 }
 
-inline void CountNonZero(void *const *o, const std::int64_t *p) {
-  std::int64_t n = 0;
-  for (std::int64_t i = 0; i < p[1]; ++i)
+inline void CountNonZero(Operands o, Parameters p) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < p[1]; ++i)
     n += isNonZero(o[1], i, p[0], p[2] != 0);
-  *static_cast<std::int64_t *>(o[0]) = n;
+  *static_cast<int64_t *>(o[0]) = n;
 }
 
-inline void NonZero(void *const *o, const std::int64_t *p) {
-  auto *y = static_cast<std::int64_t *>(o[0]);
-  const std::int64_t n = p[1], rank = p[3];
-  std::int64_t count = 1, found = 0;
-  for (std::int64_t d = 0; d < rank; ++d)
+inline void NonZero(Operands o, Parameters p) {
+  auto *y = static_cast<int64_t *>(o[0]);
+  const int64_t n = p[1], rank = p[3];
+  int64_t count = 1, found = 0;
+  for (int64_t d = 0; d < rank; ++d)
     count *= p[4 + d];
-  for (std::int64_t i = 0; i < count && found < n; ++i) {
+  for (int64_t i = 0; i < count && found < n; ++i) {
     if (!isNonZero(o[1], i, p[0], p[2] != 0))
       continue;
-    std::int64_t rest = i;
-    for (std::int64_t d = rank; d-- > 0;) {
+    int64_t rest = i;
+    for (int64_t d = rank; d-- > 0;) {
       y[d * n + found] = rest % p[4 + d];
       rest /= p[4 + d];
     }
@@ -370,27 +367,27 @@ inline void NonZero(void *const *o, const std::int64_t *p) {
   }
 }
 
-inline void ReverseSequence(void *const *o, const std::int64_t *p) {
-  auto *y = static_cast<std::uint8_t *>(o[0]);
-  const auto *x = static_cast<const std::uint8_t *>(o[1]);
-  const auto *lengths = static_cast<const std::int64_t *>(o[2]);
-  const std::int64_t outer = p[0], time = p[1], middle = p[2], batch = p[3], block = p[4];
+inline void ReverseSequence(Operands o, Parameters p) {
+  auto *y = static_cast<uint8_t *>(o[0]);
+  const auto *x = static_cast<const uint8_t *>(o[1]);
+  const auto *lengths = static_cast<const int64_t *>(o[2]);
+  const int64_t outer = p[0], time = p[1], middle = p[2], batch = p[3], block = p[4];
   const bool timeFirst = p[5] != 0;
-  const std::int64_t first = timeFirst ? time : batch, second = timeFirst ? batch : time;
-  for (std::int64_t i = 0; i < outer; ++i)
-    for (std::int64_t a = 0; a < first; ++a)
-      for (std::int64_t m = 0; m < middle; ++m)
-        for (std::int64_t b = 0; b < second; ++b, y += block) {
-          const std::int64_t entry = timeFirst ? b : a, step = timeFirst ? a : b;
-          std::int64_t length = lengths[entry];
+  const int64_t first = timeFirst ? time : batch, second = timeFirst ? batch : time;
+  for (int64_t i = 0; i < outer; ++i)
+    for (int64_t a = 0; a < first; ++a)
+      for (int64_t m = 0; m < middle; ++m)
+        for (int64_t b = 0; b < second; ++b, y += block) {
+          const int64_t entry = timeFirst ? b : a, step = timeFirst ? a : b;
+          int64_t length = lengths[entry];
           if (length < 0 || length > time) {
             setFault(o[3]);
             length = 0;
           }
-          const std::int64_t from = step < length ? length - 1 - step : step;
-          const std::int64_t fromA = timeFirst ? from : a, fromB = timeFirst ? b : from;
-          const std::int64_t at = ((i * first + fromA) * middle + m) * second + fromB;
-          __builtin_memcpy(y, x + at * block, static_cast<std::size_t>(block));
+          const int64_t from = step < length ? length - 1 - step : step;
+          const int64_t fromA = timeFirst ? from : a, fromB = timeFirst ? b : from;
+          const int64_t at = ((i * first + fromA) * middle + m) * second + fromB;
+          __builtin_memcpy(y, x + at * block, static_cast<size_t>(block));
         }
 }
 

@@ -13,7 +13,7 @@ const char *nameOf(KernelId id) {
           MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_NAME) MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_NAME)
 #undef MLBRIDGE_NAME
   };
-  return Names[static_cast<std::size_t>(id)];
+  return Names[static_cast<size_t>(id)];
 }
 
 } // namespace mlbridge::native

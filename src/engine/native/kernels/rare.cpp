@@ -5,8 +5,8 @@
 namespace mlbridge::native {
 
 #define MLBRIDGE_DEFINE(name)                                                                      \
-  void name##Kernel(void *const *operands, const std::int64_t *parameters);                        \
-  void name##Kernel(void *const *operands, const std::int64_t *parameters) {                       \
+  void name##Kernel(Operands operands, Parameters parameters);                                     \
+  void name##Kernel(Operands operands, Parameters parameters) {                                    \
     kernels::name(operands, parameters);                                                           \
   }
 MLBRIDGE_NATIVE_RARE_KERNELS(MLBRIDGE_DEFINE)

@@ -14,18 +14,18 @@
 
 namespace mlbridge::native {
 
-template <class Element> constexpr std::int64_t lanesOf() { return 64 / sizeof(Element); }
+template <class Element> constexpr int64_t lanesOf() { return 64 / sizeof(Element); }
 
-constexpr std::int64_t PanelsOfBlock = 4;
+constexpr int64_t PanelsOfBlock = 4;
 
 /// Whether a [k, n] matrix is packed by columns.
-constexpr bool packedByColumns(std::int64_t k, std::int64_t n) {
+constexpr bool packedByColumns(int64_t k, int64_t n) {
   return (n == 1 && k >= 16) || (n <= 4 && k >= 256);
 }
 
 /// Elements of a packed [k, n] matrix, a multiple of a vector's lanes.
-template <class Element> constexpr std::int64_t packedGemmSize(std::int64_t k, std::int64_t n) {
-  constexpr std::int64_t Lanes = lanesOf<Element>();
+template <class Element> constexpr int64_t packedGemmSize(int64_t k, int64_t n) {
+  constexpr int64_t Lanes = lanesOf<Element>();
   if (packedByColumns(k, n))
     return (k + Lanes - 1) / Lanes * Lanes * n;
   return (n + Lanes - 1) / Lanes * Lanes * k;
@@ -33,47 +33,46 @@ template <class Element> constexpr std::int64_t packedGemmSize(std::int64_t k, s
 
 /// Where element (row, column) of a [k, n] matrix lies in the packed one.
 template <class Element>
-constexpr std::int64_t packedGemmIndex(std::int64_t k, std::int64_t n, std::int64_t row,
-                                       std::int64_t column) {
-  constexpr std::int64_t Lanes = lanesOf<Element>();
+constexpr int64_t packedGemmIndex(int64_t k, int64_t n, int64_t row, int64_t column) {
+  constexpr int64_t Lanes = lanesOf<Element>();
   if (packedByColumns(k, n))
     return column * ((k + Lanes - 1) / Lanes * Lanes) + row;
-  const std::int64_t panels = (n + Lanes - 1) / Lanes;
-  const std::int64_t block = column / (Lanes * PanelsOfBlock);
-  const std::int64_t left = panels - block * PanelsOfBlock;
-  const std::int64_t width = Lanes * (left < PanelsOfBlock ? left : PanelsOfBlock);
+  const int64_t panels = (n + Lanes - 1) / Lanes;
+  const int64_t block = column / (Lanes * PanelsOfBlock);
+  const int64_t left = panels - block * PanelsOfBlock;
+  const int64_t width = Lanes * (left < PanelsOfBlock ? left : PanelsOfBlock);
   return block * PanelsOfBlock * Lanes * k + row * width + column % (Lanes * PanelsOfBlock);
 }
 
 /// `packed` has packedGemmSize(k, n) elements.
 template <class Element>
-void packGemm(Element *packed, const Element *b, std::int64_t k, std::int64_t n,
-              std::int64_t rowStride, std::int64_t columnStride) {
-  constexpr std::int64_t Lanes = lanesOf<Element>();
+void packGemm(Element *packed, const Element *b, int64_t k, int64_t n, int64_t rowStride,
+              int64_t columnStride) {
+  constexpr int64_t Lanes = lanesOf<Element>();
   // A line is a column, or a row of a block: `count` elements, then zeros up to whole vectors.
-  const auto line = [&packed](const Element *from, std::int64_t count, std::int64_t stride) {
+  const auto line = [&packed](const Element *from, int64_t count, int64_t stride) {
     if (stride == 1)
-      std::memcpy(packed, from, static_cast<std::size_t>(count) * sizeof(Element));
+      std::memcpy(packed, from, static_cast<size_t>(count) * sizeof(Element));
     else
-      for (std::int64_t i = 0; i < count; ++i)
+      for (int64_t i = 0; i < count; ++i)
         packed[i] = from[i * stride];
     for (packed += count; count % Lanes != 0; ++count)
       *packed++ = 0;
   };
   if (packedByColumns(k, n)) {
-    for (std::int64_t column = 0; column < n; ++column)
+    for (int64_t column = 0; column < n; ++column)
       line(b + column * columnStride, k, rowStride);
     return;
   }
-  for (std::int64_t first = 0; first < n; first += Lanes * PanelsOfBlock) {
-    const std::int64_t left = n - first;
-    const std::int64_t count = left < Lanes * PanelsOfBlock ? left : Lanes * PanelsOfBlock;
-    for (std::int64_t row = 0; row < k; ++row)
+  for (int64_t first = 0; first < n; first += Lanes * PanelsOfBlock) {
+    const int64_t left = n - first;
+    const int64_t count = left < Lanes * PanelsOfBlock ? left : Lanes * PanelsOfBlock;
+    for (int64_t row = 0; row < k; ++row)
       line(b + row * rowStride + first * columnStride, count, columnStride);
   }
 }
 
-template <class Element> constexpr std::int64_t paddedHidden(std::int64_t hidden) {
+template <class Element> constexpr int64_t paddedHidden(int64_t hidden) {
   return (hidden + lanesOf<Element>() - 1) / lanesOf<Element>() * lanesOf<Element>();
 }
 
@@ -81,26 +80,25 @@ template <class Element> constexpr std::int64_t paddedHidden(std::int64_t hidden
 /// hidden) are padded so that each starts with a panel, and packed as one matrix [input, gates ·
 /// padded]; those of Gru as one of two gates and one of the third, which needs another operand.
 template <class Element>
-constexpr std::int64_t packedRecurrentSize(std::int64_t gates, std::int64_t hidden,
-                                           std::int64_t input) {
-  const std::int64_t padded = paddedHidden<Element>(hidden);
+constexpr int64_t packedRecurrentSize(int64_t gates, int64_t hidden, int64_t input) {
+  const int64_t padded = paddedHidden<Element>(hidden);
   if (gates == 3)
     return packedGemmSize<Element>(input, 2 * padded) + packedGemmSize<Element>(input, padded);
   return packedGemmSize<Element>(input, gates * padded);
 }
 
 template <class Element>
-void packRecurrentWeights(Element *packed, const Element *w, std::int64_t gates,
-                          std::int64_t hidden, std::int64_t input) {
-  const std::int64_t padded = paddedHidden<Element>(hidden);
-  const std::int64_t size = packedRecurrentSize<Element>(gates, hidden, input);
-  for (std::int64_t i = 0; i < size; ++i)
+void packRecurrentWeights(Element *packed, const Element *w, int64_t gates, int64_t hidden,
+                          int64_t input) {
+  const int64_t padded = paddedHidden<Element>(hidden);
+  const int64_t size = packedRecurrentSize<Element>(gates, hidden, input);
+  for (int64_t i = 0; i < size; ++i)
     packed[i] = 0;
-  for (std::int64_t first = 0; first < gates;) {
-    const std::int64_t count = gates == 3 ? 2 - first / 2 : gates;
-    for (std::int64_t gate = 0; gate < count; ++gate)
-      for (std::int64_t unit = 0; unit < hidden; ++unit)
-        for (std::int64_t i = 0; i < input; ++i)
+  for (int64_t first = 0; first < gates;) {
+    const int64_t count = gates == 3 ? 2 - first / 2 : gates;
+    for (int64_t gate = 0; gate < count; ++gate)
+      for (int64_t unit = 0; unit < hidden; ++unit)
+        for (int64_t i = 0; i < input; ++i)
           packed[packedGemmIndex<Element>(input, count * padded, i, gate * padded + unit)] =
               w[((first + gate) * hidden + unit) * input + i];
     packed += packedGemmSize<Element>(input, count * padded);
@@ -110,9 +108,8 @@ void packRecurrentWeights(Element *packed, const Element *w, std::int64_t gates,
 
 /// Elements of the workspace of Lstm, Gru and Rnn.
 template <class Element>
-constexpr std::int64_t recurrentWorkspace(std::int64_t gates, std::int64_t steps,
-                                          std::int64_t batch, std::int64_t hidden) {
-  const std::int64_t padded = paddedHidden<Element>(hidden);
+constexpr int64_t recurrentWorkspace(int64_t gates, int64_t steps, int64_t batch, int64_t hidden) {
+  const int64_t padded = paddedHidden<Element>(hidden);
   // Sums of the inputs, sums of a step, biases, h and c.
   return gates * padded * (steps * batch + batch + 2) + 4 * batch * padded;
 }

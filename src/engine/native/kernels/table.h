@@ -11,7 +11,7 @@
 namespace mlbridge::native {
 
 /// Defined once, in busy.cpp and rare.cpp.
-#define MLBRIDGE_DECLARE(name) void name##Kernel(void *const *, const std::int64_t *);
+#define MLBRIDGE_DECLARE(name) void name##Kernel(void *const *, const int64_t *);
 MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_DECLARE)
 #undef MLBRIDGE_DECLARE
 

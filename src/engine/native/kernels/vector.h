@@ -15,16 +15,19 @@
 
 namespace mlbridge::native::kernels {
 
+/// The numbers of a vector.
+template <class V> using ElementOf = typename V::Element;
+
 template <class Element> struct BitsOf;
 template <> struct BitsOf<float> {
-  using Type = std::uint32_t;
+  using Type = uint32_t;
   static constexpr int Mantissa = 23, Bias = 127;
   static constexpr Type Sign = 0x80000000u;
   /// Adding it rounds to an integer, which is then in the lowest bits.
   static constexpr float Rounder = 12582912.0F; // 1.5 * 2^23
 };
 template <> struct BitsOf<double> {
-  using Type = std::uint64_t;
+  using Type = uint64_t;
   static constexpr int Mantissa = 52, Bias = 1023;
   static constexpr Type Sign = 0x8000000000000000u;
   static constexpr double Rounder = 6755399441055744.0; // 1.5 * 2^52
@@ -78,7 +81,7 @@ template <class Of> struct Register {
 };
 
 template <class R> struct Pair {
-  using Element = typename R::Element;
+  using Element = ElementOf<R>;
   using Bits = typename BitsOf<Element>::Type;
   static constexpr int Lanes = 2 * R::Lanes;
   struct Mask {
@@ -175,7 +178,7 @@ template <class R> struct WideOf<Pair<R>> {
 };
 
 /// How many vectors fit the registers as accumulators of a matrix product.
-template <class V> inline constexpr int AccumulatorsOf = sizeof(typename V::Element) == 4 ? 6 : 4;
+template <class V> inline constexpr int AccumulatorsOf = sizeof(ElementOf<V>) == 4 ? 6 : 4;
 
 /// What is computed number by number uses, for the same results: in the library a register, in
 /// half the code of a Pair; in code for one network V itself.
@@ -213,13 +216,13 @@ template <class V, class = IfVector<V>> MLBRIDGE_INLINE V operator/(V a, V b) { 
 // clang-format on
 
 template <class V> MLBRIDGE_INLINE V signOf(V a) {
-  return V::bitAnd(a, V::broadcastBits(BitsOf<typename V::Element>::Sign));
+  return V::bitAnd(a, V::broadcastBits(BitsOf<ElementOf<V>>::Sign));
 }
 template <class V> MLBRIDGE_INLINE V absolute(V a) {
-  return V::bitAnd(a, V::broadcastBits(~BitsOf<typename V::Element>::Sign));
+  return V::bitAnd(a, V::broadcastBits(~BitsOf<ElementOf<V>>::Sign));
 }
 template <class V> MLBRIDGE_INLINE V negate(V a) {
-  return V::bitXor(a, V::broadcastBits(BitsOf<typename V::Element>::Sign));
+  return V::bitXor(a, V::broadcastBits(BitsOf<ElementOf<V>>::Sign));
 }
 /// a, which is not negative, with the sign of b.
 template <class V> MLBRIDGE_INLINE V withSign(V a, V b) { return V::bitOr(a, signOf(b)); }
@@ -232,15 +235,14 @@ template <class V> MLBRIDGE_INLINE V leastOrNan(V a, V b) {
 }
 
 /// Sums elements i and i + n / 2, and so on by halves.
-template <class V>
-MLBRIDGE_SHARED typename V::Element sumByHalves(typename V::Element *x, std::int64_t n) {
-  for (std::int64_t half = n / 2; half; half /= 2)
-    for (std::int64_t i = 0; i < half; ++i)
+template <class V, class E = ElementOf<V>> MLBRIDGE_SHARED E sumByHalves(E *x, int64_t n) {
+  for (int64_t half = n / 2; half; half /= 2)
+    for (int64_t i = 0; i < half; ++i)
       x[i] = x[i] + x[i + half];
   return x[0];
 }
 
-template <class T> MLBRIDGE_INLINE T realOf(std::int64_t bits) {
+template <class T> MLBRIDGE_INLINE T realOf(int64_t bits) {
   double value;
   __builtin_memcpy(&value, &bits, sizeof value);
   return static_cast<T>(value);

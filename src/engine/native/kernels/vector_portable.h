@@ -22,11 +22,11 @@ static MLBRIDGE_SHARED float fusedMultiplyAdd(float a, float b, float c) {
   const double sum = product + addend;
   const double part = sum - product;
   const double error = (product - (sum - part)) + (addend - part);
-  std::uint64_t bits;
+  uint64_t bits;
   __builtin_memcpy(&bits, &sum, sizeof bits);
   const bool finite = (bits & 0x7ff0000000000000u) != 0x7ff0000000000000u;
   if (finite && error != 0 && (bits & 1) == 0)
-    bits += (error > 0) == (sum > 0) ? 1 : ~std::uint64_t(0);
+    bits += (error > 0) == (sum > 0) ? 1 : ~uint64_t(0);
   double odd;
   __builtin_memcpy(&odd, &bits, sizeof odd);
   return static_cast<float>(odd);
@@ -66,11 +66,11 @@ template <class T, int N = 64 / sizeof(T)> struct PortableVector {
   for (int i = 0; i < Lanes; ++i)                                                                  \
     result.m[i] = (expression);                                                                    \
   return result;
+  // clang-format off
   static MLBRIDGE_INLINE PortableVector load(const T *p) { MLBRIDGE_LANES(p[i]) }
-  static MLBRIDGE_INLINE PortableVector loadPartial(const T *p, int n){
-      MLBRIDGE_LANES(i < n ? p[i] : T(0))} MLBRIDGE_INLINE void store(T *p) const {
-    storePartial(p, Lanes);
-  }
+  static MLBRIDGE_INLINE PortableVector loadPartial(const T *p, int n) { MLBRIDGE_LANES(i < n ? p[i] : T(0)) }
+  MLBRIDGE_INLINE void store(T *p) const { storePartial(p, Lanes); }
+  // clang-format on
   MLBRIDGE_INLINE void storePartial(T *p, int n) const {
     for (int i = 0; i < n; ++i)
       p[i] = r[i];
@@ -164,13 +164,13 @@ struct Portable {
   using F32 = PortableVector<float>;
   using F64 = PortableVector<double>;
 
-  static MLBRIDGE_INLINE F32 fromHalf(const std::uint16_t *p) {
+  static MLBRIDGE_INLINE F32 fromHalf(const uint16_t *p) {
     F32 result;
     for (int i = 0; i < 16; ++i)
       result.r[i] = kernels::widen(Half16{p[i]});
     return result;
   }
-  static MLBRIDGE_INLINE void toHalf(F32 a, std::uint16_t *p) {
+  static MLBRIDGE_INLINE void toHalf(F32 a, uint16_t *p) {
     for (int i = 0; i < 16; ++i)
       p[i] = kernels::narrow(static_cast<double>(a.r[i])).bits;
   }

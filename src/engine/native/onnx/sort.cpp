@@ -3,6 +3,7 @@
 // from pieces leave them as they are, and ONNX Runtime takes them: they are sorted here.
 #include "core/nearest.h"
 #include "engine/native/onnx/model.h"
+#include "engine/onnx_format.h"
 
 #include <unordered_map>
 
@@ -128,6 +129,23 @@ private:
 };
 
 } // namespace
+
+Metadata metadataOf(const Model &model) {
+  Metadata metadata;
+  if (const std::vector<std::string> defaults = defaultsOf(model); !defaults.empty())
+    metadata.emplace(engine::DefaultsKey, engine::defaultsText(defaults));
+  for (const auto &[key, value] : model.metadata)
+    metadata.emplace(std::string(key), std::string(value));
+  const std::pair<const char *, std::string_view> fields[] = {
+      {"onnx.producer", model.producer},
+      {"onnx.graph", model.graph.name},
+      {"onnx.domain", model.domain},
+      {"onnx.description", model.description}};
+  for (const auto &[key, value] : fields)
+    if (!value.empty())
+      metadata.emplace(key, std::string(value));
+  return metadata;
+}
 
 std::string describe(const Node &node) {
   constexpr size_t Most = 200;

@@ -92,26 +92,6 @@ bool readTyped(const Tensor &tensor, ElementType type, Elements out) {
   return out.areComplete();
 }
 
-struct Place : engine::ExternalPlace {
-  bool isExternal = false, hasRaw = false;
-  std::string_view raw;
-};
-
-Place placeOf(const Tensor &tensor) {
-  Place place;
-  for (Message m(tensor.message); m.next();) {
-    if (m.number == 9) {
-      place.hasRaw = true;
-      place.raw = m.payload;
-    } else if (m.number == 13) {
-      place.add(m.payload);
-    } else if (m.number == 14) {
-      place.isExternal = m.value == 1;
-    }
-  }
-  return place;
-}
-
 /// A bool is 0 or 1 in memory, whatever the file has.
 void normalize(ElementType type, Buffer &bytes) {
   if (type == ElementType::Bool)
@@ -132,33 +112,32 @@ std::string name(DataType type) {
                                   : "type " + std::to_string(static_cast<int32_t>(type));
 }
 
-Expected<std::string_view> ExternalFiles::get(std::string_view location, uint64_t offset,
-                                              std::optional<uint64_t> length, uint64_t wanted) {
-  const std::string where = "the external file '" + std::string(location) + "'";
+Expected<std::string_view> ExternalFiles::get(const Place &place, uint64_t size) {
+  const std::string where = "the external file '" + std::string(place.location) + "'";
   if (folder_.empty())
     return Status(Code::Unsupported, "the model keeps weights in " + where +
                                          ", but was opened from memory; save it as one file");
-  if (!engine::staysInFolder(location))
+  if (!engine::staysInFolder(place.location))
     return Status(Code::InvalidModel, where + " is not in the model's own folder");
-  if (length && *length != wanted)
-    return Status(Code::InvalidModel, "its part of " + where + " has " + std::to_string(*length) +
-                                          " bytes instead of " + std::to_string(wanted));
-  auto file = files_.find(location);
+  if (place.length && *place.length != size)
+    return makeError(Code::InvalidModel, "its part of ", where, " has ", *place.length,
+                     " bytes instead of ", size);
+  auto file = files_.find(place.location);
   if (file == files_.end()) {
     Expected<Buffer> bytes =
-        engine::readFile(std::string(folder_).append(location), ExternalLimit, deadline_);
+        engine::readFile(std::string(folder_).append(place.location), ExternalLimit, deadline_);
     if (!bytes) // a folder, say, is no fault of the caller
       return bytes.status().code() == Code::InvalidArgument
                  ? Status(Code::InvalidModel, bytes.status().message())
                  : bytes.status();
     size_ += bytes->size();
-    file = files_.emplace(std::string(location), std::move(*bytes)).first;
+    file = files_.emplace(std::string(place.location), std::move(*bytes)).first;
   }
   const Buffer &bytes = file->second;
-  if (offset > bytes.size() || wanted > bytes.size() - offset)
+  if (place.offset > bytes.size() || size > bytes.size() - place.offset)
     return makeError(Code::InvalidModel, where, " has ", bytes.size(),
-                     " bytes, but the weights need ", wanted, " bytes from offset ", offset);
-  return std::string_view(reinterpret_cast<const char *>(bytes.data()) + offset, wanted);
+                     " bytes, but the weights need ", size, " bytes from offset ", place.offset);
+  return engine::textOf(bytes.span()).substr(place.offset, size);
 }
 
 /// The place of a tensor's elements, and how many bytes they are.
@@ -177,17 +156,12 @@ static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalF
     if (!place.isReadable)
       return makeError(Code::InvalidModel, who,
                        "have an offset or length in the external file that is not a valid number");
-    Expected<std::string_view> found = files.get(place.location, place.offset, place.length, size);
+    Expected<std::string_view> found = files.get(place, size);
     if (!found)
       return found.status().withContext(who);
     place.raw = *found;
   }
   return std::pair<Place, size_t>(place, size);
-}
-
-std::string_view externalFile(const Tensor &tensor) {
-  const Place place = placeOf(tensor);
-  return place.isExternal ? place.location : std::string_view();
 }
 
 Status readExternal(const Tensor &tensor, ExternalFiles &files) {

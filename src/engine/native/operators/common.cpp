@@ -13,14 +13,14 @@ bool readAxis(Lowering &l, const Value *x, int64_t otherwise, Along &out) {
   return true;
 }
 
-std::vector<int64_t> allAxes(size_t rank) {
-  std::vector<int64_t> axes(rank);
+Integers allAxes(size_t rank) {
+  Integers axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
 }
 
-std::vector<int64_t> denseStrides(const Shape &shape) {
-  std::vector<int64_t> strides(shape.size());
+Integers denseStrides(const Shape &shape) {
+  Integers strides(shape.size());
   int64_t apart = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = apart;
@@ -29,16 +29,15 @@ std::vector<int64_t> denseStrides(const Shape &shape) {
   return strides;
 }
 
-std::vector<int64_t> mergedLoops(const Shape &lengths,
-                                 const std::vector<std::vector<int64_t>> &strides) {
+Integers mergedLoops(const Shape &lengths, const std::vector<Integers> &strides) {
   const size_t operands = strides.size();
-  std::vector<int64_t> loops{0};
+  Integers loops{0};
   for (size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] == 1)
       continue;
     bool merges = loops[0] > 0;
     size_t k = 0;
-    for (const std::vector<int64_t> &stride : strides) {
+    for (const Integers &stride : strides) {
       merges = merges && loops[loops.size() - operands + k] == lengths[i] * stride[i];
       ++k;
     }
@@ -50,7 +49,7 @@ std::vector<int64_t> mergedLoops(const Shape &lengths,
       loops.resize(loops.size() + operands);
     }
     k = 0;
-    for (const std::vector<int64_t> &stride : strides)
+    for (const Integers &stride : strides)
       loops[loops.size() - operands + k++] = stride[i];
   }
   if (loops[0] == 0) {
@@ -60,17 +59,17 @@ std::vector<int64_t> mergedLoops(const Shape &lengths,
   return loops;
 }
 
-static std::vector<int64_t> broadcastStrides(const Shape &out, const Value *value) {
-  std::vector<int64_t> strides(out.size());
-  const std::vector<int64_t> dense = denseStrides(value->shape);
+static Integers broadcastStrides(const Shape &out, const Value *value) {
+  Integers strides(out.size());
+  const Integers dense = denseStrides(value->shape);
   const size_t lead = out.size() - value->rank();
   for (size_t i = 0; i < value->rank(); ++i)
     strides[lead + i] = value->shape[i] == 1 ? 0 : dense[i];
   return strides;
 }
 
-std::vector<int64_t> broadcastLoops(const Shape &out, const std::vector<const Value *> &operands) {
-  std::vector<std::vector<int64_t>> strides;
+Integers broadcastLoops(const Shape &out, const std::vector<const Value *> &operands) {
+  std::vector<Integers> strides;
   for (const Value *operand : operands)
     strides.push_back(broadcastStrides(out, operand));
   return mergedLoops(out, strides);
@@ -83,7 +82,7 @@ Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha, double beta) 
 }
 
 Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
-                   std::initializer_list<Value *> reads, std::vector<int64_t> first) {
+                   std::initializer_list<Value *> reads, Integers first) {
   Shape shape;
   const std::vector<const Value *> values(reads.begin(), reads.end());
   (void)l.broadcast(values, shape);
@@ -124,8 +123,8 @@ Value *copy(Lowering &l, Value *x) {
   return y;
 }
 
-static Value *strided(Lowering &l, Value *x, const Shape &shape,
-                      const std::vector<int64_t> &strides, int64_t first) {
+static Value *strided(Lowering &l, Value *x, const Shape &shape, const Integers &strides,
+                      int64_t first) {
   Value *y = l.make(x->type, shape);
   if (y->count)
     l.emit(KernelId::CopyStrided, {y}, {x},
@@ -133,10 +132,10 @@ static Value *strided(Lowering &l, Value *x, const Shape &shape,
   return y;
 }
 
-Value *transpose(Lowering &l, Value *x, const std::vector<int64_t> &order) {
-  const std::vector<int64_t> dense = denseStrides(x->shape);
+Value *transpose(Lowering &l, Value *x, const Integers &order) {
+  const Integers dense = denseStrides(x->shape);
   Shape shape;
-  std::vector<int64_t> strides;
+  Integers strides;
   int64_t before = -1;
   bool moves = false;
   for (const int64_t from : order) {
@@ -157,9 +156,9 @@ Value *expand(Lowering &l, Value *x, const Shape &shape) {
   return strided(l, x, shape, broadcastStrides(shape, x), 0);
 }
 
-Value *slice(Lowering &l, Value *x, const Shape &lengths, const std::vector<int64_t> &starts,
-             const std::vector<int64_t> &steps) {
-  std::vector<int64_t> strides = denseStrides(x->shape);
+Value *slice(Lowering &l, Value *x, const Shape &lengths, const Integers &starts,
+             const Integers &steps) {
+  Integers strides = denseStrides(x->shape);
   int64_t first = 0;
   bool isRun = true; // of consecutive elements
   for (size_t i = 0; i < lengths.size(); ++i) {
@@ -178,10 +177,10 @@ Value *slice(Lowering &l, Value *x, const Shape &lengths, const std::vector<int6
   return strided(l, x, lengths, strides, first);
 }
 
-void place(Lowering &l, Value *y, Value *x, const std::vector<int64_t> &starts) {
+void place(Lowering &l, Value *y, Value *x, const Integers &starts) {
   if (x->count == 0)
     return;
-  const std::vector<int64_t> strides = denseStrides(y->shape);
+  const Integers strides = denseStrides(y->shape);
   const int64_t first =
       std::inner_product(starts.begin(), starts.end(), strides.begin(), int64_t(0));
   l.emit(KernelId::CopyStrided, {y}, {x},
@@ -202,13 +201,13 @@ Value *compare(Lowering &l, CompareOp op, Value *a, Value *b) {
   return broadcasted(l, KernelId::Compare, ElementType::Bool, {a, b}, {number(op), code(a->type)});
 }
 
-Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const std::vector<int64_t> &axes,
+Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const Integers &axes,
               bool keep) {
   std::vector<bool> goes(x->rank());
   for (const int64_t axis : axes)
     goes[static_cast<size_t>(axis)] = true;
   Shape kept, shape;
-  std::vector<int64_t> order;
+  Integers order;
   for (size_t i = 0; i < x->rank(); ++i) {
     if (!goes[i]) {
       order.push_back(static_cast<int64_t>(i));

@@ -28,18 +28,17 @@ struct Along {
 /// Around the dimension that the attribute 'axis' names.
 bool readAxis(Lowering &l, const Value *x, int64_t otherwise, Along &out);
 /// Elements between neighbours of each dimension of a dense tensor.
-std::vector<int64_t> denseStrides(const Shape &shape);
+Integers denseStrides(const Shape &shape);
 /// 0, 1, …, rank - 1
-std::vector<int64_t> allAxes(size_t rank);
+Integers allAxes(size_t rank);
 
 /// {rank, then for each dimension: length, stride of each operand}, with dimensions merged where
 /// possible and at least one of them.
-std::vector<int64_t> broadcastLoops(const Shape &out, const std::vector<const Value *> &operands);
+Integers broadcastLoops(const Shape &out, const std::vector<const Value *> &operands);
 /// The same for any strides.
-std::vector<int64_t> mergedLoops(const Shape &lengths,
-                                 const std::vector<std::vector<int64_t>> &strides);
+Integers mergedLoops(const Shape &lengths, const std::vector<Integers> &strides);
 
-inline std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t> &b) {
+inline Integers joined(Integers a, const Integers &b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -52,25 +51,24 @@ Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b);
 Value *arithmetic(Lowering &l, KernelId kernel, IntegerOp op, Value *a, Value *b);
 Value *cast(Lowering &l, Value *x, ElementType type);
 Value *copy(Lowering &l, Value *x);
-Value *transpose(Lowering &l, Value *x, const std::vector<int64_t> &order);
+Value *transpose(Lowering &l, Value *x, const Integers &order);
 /// `shape` must be one that x can be broadcast to.
 Value *expand(Lowering &l, Value *x, const Shape &shape);
 /// y[i] = x[start + i · step] along each dimension; x itself where nothing changes.
-Value *slice(Lowering &l, Value *x, const Shape &lengths, const std::vector<int64_t> &starts,
-             const std::vector<int64_t> &steps);
+Value *slice(Lowering &l, Value *x, const Shape &lengths, const Integers &starts,
+             const Integers &steps);
 /// Copies all of x into y, at `starts`.
-void place(Lowering &l, Value *y, Value *x, const std::vector<int64_t> &starts);
+void place(Lowering &l, Value *y, Value *x, const Integers &starts);
 Value *fill(Lowering &l, ElementType type, const Shape &shape, Value *one);
 Value *where(Lowering &l, Value *condition, Value *a, Value *b);
 Value *compare(Lowering &l, CompareOp op, Value *a, Value *b);
 /// What a kernel of broadcast operands makes, which takes loops after its first parameters.
 Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
-                   std::initializer_list<Value *> reads, std::vector<int64_t> first);
+                   std::initializer_list<Value *> reads, Integers first);
 /// Matrices a [..., m, k] and b [..., k, n] of floats, broadcast over what comes before.
 Value *matmul(Lowering &l, Value *a, Value *b);
 /// Along `axes` (sorted, in range); lengths of 1 stay if `keep`.
-Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const std::vector<int64_t> &axes,
-              bool keep);
+Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const Integers &axes, bool keep);
 
 /// Where x is made by a product of matrices and used here only, the product does it as well.
 bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta);

@@ -29,15 +29,14 @@ Status ifNode(Lowering &l) {
     return l.invalid("its condition has ", condition->count, " elements instead of 1");
   Planner &planner = l.planner;
   if (condition->isConstant()) {
-    Expected<std::vector<Value *>> results =
-        planner.planGraph(*condition->constantBytes() ? *yes : *no, {});
+    Expected<Values> results = planner.planGraph(*condition->constantBytes() ? *yes : *no, {});
     if (!results)
       return results.status();
     l.results = std::move(*results);
     return l.status();
   }
   planner.mark(Step::Kind::If, {condition});
-  const Expected<std::vector<Value *>> first = planner.planGraph(*yes, {});
+  const Expected<Values> first = planner.planGraph(*yes, {});
   if (!first)
     return first.status();
   for (Value *value : *first) {
@@ -45,7 +44,7 @@ Status ifNode(Lowering &l) {
     assign(l, l.results.back(), value);
   }
   planner.mark(Step::Kind::Else, {});
-  const Expected<std::vector<Value *>> second = planner.planGraph(*no, {});
+  const Expected<Values> second = planner.planGraph(*no, {});
   if (!second)
     return second.status();
   if (second->size() != l.results.size())
@@ -70,15 +69,15 @@ Status ifNode(Lowering &l) {
 /// of that: a body may give out anything it can see, this round's own values included.
 class Carried {
 public:
-  Carried(Lowering &l, const std::vector<Value *> &initial) : l_(l) {
+  Carried(Lowering &l, const Values &initial) : l_(l) {
     for (Value *value : initial) {
       values.push_back(l.make(value->type, value->shape));
       assign(l, values.back(), value);
     }
   }
   /// At the end of a round, all at once. False if a type or shape changes.
-  bool update(const std::vector<Value *> &next) {
-    std::vector<Value *> from = next;
+  bool update(const Values &next) {
+    Values from = next;
     for (size_t i = 0; i < values.size(); ++i) {
       if (next[i]->type != values[i]->type || next[i]->shape != values[i]->shape)
         return false;
@@ -94,7 +93,7 @@ public:
         assign(l_, values[i], from[i]);
     return true;
   }
-  std::vector<Value *> values;
+  Values values;
 
 private:
   Lowering &l_;
@@ -139,26 +138,24 @@ Status loopNode(Lowering &l) {
     most = std::max<int64_t>(most, 0);
   }
   const uint8_t yes = 1;
-  std::vector<Value *> first{condition ? l.view(condition, {})
-                                       : l.constant(ElementType::Bool, {}, &yes)};
+  Values first{condition ? l.view(condition, {}) : l.constant(ElementType::Bool, {}, &yes)};
   first.insert(first.end(), l.inputs.end() - static_cast<ptrdiff_t>(carriedCount), l.inputs.end());
   Carried carried(l, first);
   Value *going = carried.values[0];
   Value *counter = l.make(ElementType::Int64, {});
   planner.mark(Step::Kind::Loop, {counter, trips, going});
-  std::vector<Value *> inputs{counter};
+  Values inputs{counter};
   inputs.insert(inputs.end(), carried.values.begin(), carried.values.end());
-  const Expected<std::vector<Value *>> results = planner.planGraph(*body, inputs);
+  const Expected<Values> results = planner.planGraph(*body, inputs);
   if (!results)
     return results.status();
-  std::vector<Value *> all;
+  Values all;
   for (size_t i = 0; isKnown && i < lists; ++i) {
     Value *entry = (*results)[1 + carriedCount + i];
     all.push_back(withLeading(l, most, entry));
     putEntry(l, all.back(), entry, counter, false);
   }
-  std::vector<Value *> next(results->begin(),
-                            results->begin() + 1 + static_cast<ptrdiff_t>(carriedCount));
+  Values next(results->begin(), results->begin() + 1 + static_cast<ptrdiff_t>(carriedCount));
   if (next[0]->count == 1)
     next[0] = l.view(next[0], {});
   if (!carried.update(next))
@@ -193,8 +190,8 @@ Status loopNode(Lowering &l) {
 }
 
 /// The axis comes to the front, or goes back from there.
-std::vector<int64_t> moved(size_t rank, size_t from, size_t to) {
-  std::vector<int64_t> order;
+Integers moved(size_t rank, size_t from, size_t to) {
+  Integers order;
   for (size_t i = 0; i < rank; ++i)
     if (i != from)
       order.push_back(static_cast<int64_t>(i));
@@ -214,15 +211,15 @@ Status scanNode(Lowering &l) {
     return l.invalid("its inputs don't fit its body");
   const auto scanned = static_cast<size_t>(scans);
   const size_t states = l.inputs.size() - scanned, made = body->outputs.size() - states;
-  const auto listed = [&](std::string_view name, size_t size, std::vector<int64_t> &out) {
+  const auto listed = [&](std::string_view name, size_t size, Integers &out) {
     out.assign(size, 0);
-    const std::vector<int64_t> *attribute = l.integers(name);
+    const Integers *attribute = l.integers(name);
     if (attribute && attribute->size() == size)
       out = *attribute;
     else if (attribute)
       l.invalid("its attribute '", name, "' has the wrong length");
   };
-  std::vector<int64_t> inputAxes, outputAxes, inputReverse, outputReverse;
+  Integers inputAxes, outputAxes, inputReverse, outputReverse;
   listed("scan_input_axes", scanned, inputAxes);
   listed("scan_output_axes", made, outputAxes);
   listed("scan_input_directions", scanned, inputReverse);
@@ -230,7 +227,7 @@ Status scanNode(Lowering &l) {
   if (!l.status())
     return l.status();
 
-  std::vector<Value *> sources;
+  Values sources;
   int64_t rounds = -1;
   for (size_t i = 0; i < scanned; ++i) {
     Value *x = l.in(states + i);
@@ -246,7 +243,7 @@ Status scanNode(Lowering &l) {
   Value *counter = l.make(ElementType::Int64, {});
   Value *trips = l.constantOf<int64_t>({}, {rounds});
   l.planner.mark(Step::Kind::Loop, {counter, trips, nullptr});
-  std::vector<Value *> inputs = carried.values;
+  Values inputs = carried.values;
   for (size_t i = 0; i < scanned; ++i) {
     const Value *x = sources[i];
     Value *entry = l.make(x->type, Shape(x->shape.begin() + 1, x->shape.end()));
@@ -255,10 +252,10 @@ Status scanNode(Lowering &l) {
              {count(entry) * width(entry), rounds, inputReverse[i] != 0});
     inputs.push_back(entry);
   }
-  const Expected<std::vector<Value *>> results = l.planner.planGraph(*body, inputs);
+  const Expected<Values> results = l.planner.planGraph(*body, inputs);
   if (!results)
     return results.status();
-  std::vector<Value *> all;
+  Values all;
   for (size_t i = 0; i < made; ++i) {
     Value *entry = (*results)[states + i];
     all.push_back(withLeading(l, rounds, entry));
@@ -278,9 +275,11 @@ Status scanNode(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"If", 1, "B", Fixed, 1 << 20, false, ifNode},
-    {"Loop", 1, "aaa*", Fixed, 1 << 20, false, loopNode},
-    {"Scan", 9, "A*", Fixed, 1 << 20, false, scanNode},
+    {"If", 1, "B", Fixed, AnyNumber, false, ifNode, "then_branch else_branch"},
+    {"Loop", 1, "aaa*", Fixed, AnyNumber, false, loopNode, "body"},
+    {"Scan", 9, "A*", Fixed, AnyNumber, false, scanNode,
+     "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes "
+     "scan_output_directions"},
 };
 
 } // namespace

@@ -28,28 +28,24 @@ Status activate(Lowering &l, KernelId kernel, double alpha = 0, double beta = 0)
 
 template <KernelId Kernel> Status simple(Lowering &l) { return activate(l, Kernel); }
 
-/// Kernels whose alpha and beta are attributes.
-struct Attributes {
-  const char *alpha;
-  double alphaDefault;
-  const char *beta;
-  double betaDefault;
-};
-constexpr Attributes CeluAttributes{"alpha", 1, nullptr, 0};
-constexpr Attributes EluAttributes{"alpha", 1, nullptr, 0};
-constexpr Attributes HardSigmoidAttributes{"alpha", 0.2F, "beta", 0.5F};
-constexpr Attributes LeakyReluAttributes{"alpha", 0.01F, nullptr, 0};
-constexpr Attributes SeluAttributes{"alpha", 1.67326319217681884765625F, "gamma",
-                                    1.05070102214813232421875F};
-constexpr Attributes ShrinkAttributes{"lambd", 0.5F, "bias", 0};
-constexpr Attributes SwishAttributes{"alpha", 1, nullptr, 0};
-constexpr Attributes ThresholdedReluAttributes{"alpha", 1, nullptr, 0};
-
-template <KernelId Kernel, const Attributes &A> Status withAttributes(Lowering &l) {
-  double beta = 0;
-  if constexpr (A.beta != nullptr)
-    beta = l.real(A.beta, A.betaDefault);
-  return activate(l, Kernel, l.real(A.alpha, A.alphaDefault), beta);
+Status celu(Lowering &l) { return activate(l, KernelId::CeluF32, l.real("alpha", 1)); }
+Status elu(Lowering &l) { return activate(l, KernelId::EluF32, l.real("alpha", 1)); }
+Status hardSigmoid(Lowering &l) {
+  return activate(l, KernelId::HardSigmoidF32, l.real("alpha", 0.2F), l.real("beta", 0.5F));
+}
+Status leakyRelu(Lowering &l) {
+  return activate(l, KernelId::LeakyReluF32, l.real("alpha", 0.01F));
+}
+Status selu(Lowering &l) {
+  return activate(l, KernelId::SeluF32, l.real("alpha", 1.67326319217681884765625F),
+                  l.real("gamma", 1.05070102214813232421875F));
+}
+Status shrink(Lowering &l) {
+  return activate(l, KernelId::ShrinkF32, l.real("lambd", 0.5F), l.real("bias", 0));
+}
+Status swish(Lowering &l) { return activate(l, KernelId::SwishF32, l.real("alpha", 1)); }
+Status thresholdedRelu(Lowering &l) {
+  return activate(l, KernelId::ThresholdedReluF32, l.real("alpha", 1));
 }
 
 Value *integerUnary(Lowering &l, UnaryOp op, Value *x, ElementType to) {
@@ -170,14 +166,8 @@ Status mean(Lowering &l) {
                        l.constantReal(sum->type, static_cast<double>(l.inputs.size()))));
 }
 
-Status clip(Lowering &l) {
-  Value *x = l.in(0), *least = l.in(1), *greatest = l.in(2);
-  if (l.version < 11) {
-    if (l.attribute("min"))
-      least = l.constantReal(x->type, l.real("min", 0));
-    if (l.attribute("max"))
-      greatest = l.constantReal(x->type, l.real("max", 0));
-  }
+Status clipTo(Lowering &l, Value *least, Value *greatest) {
+  Value *x = l.in(0);
   for (const Value *bound : {least, greatest})
     if (bound && bound->count != 1)
       return l.invalid("a bound has ", bound->count, " elements instead of 1");
@@ -186,6 +176,14 @@ Status clip(Lowering &l) {
   if (greatest)
     x = arithmetic(l, KernelId::MinF32, IntegerOp::Min, x, l.view(greatest, {}));
   return l.give(x);
+}
+Status clip(Lowering &l) { return clipTo(l, l.in(1), l.in(2)); }
+/// Until version 10 the bounds were attributes.
+Status clipByAttributes(Lowering &l) {
+  const auto bound = [&](const char *name) {
+    return l.attribute(name) ? l.constantReal(l.in(0)->type, l.real(name, 0)) : nullptr;
+  };
+  return clipTo(l, bound("min"), bound("max"));
 }
 
 Status whereNode(Lowering &l) {
@@ -250,8 +248,6 @@ Status prelu(Lowering &l) {
 
 #define MLBRIDGE_SIMPLE(name, since)                                                               \
   {#name, since, "T", Reals, 1, true, simple<KernelId::name##F32>}
-#define MLBRIDGE_WITH_ATTRIBUTES(name)                                                             \
-  {#name, 1, "T", Reals, 1, true, withAttributes<KernelId::name##F32, name##Attributes>}
 
 constexpr Operator Table[] = {
     MLBRIDGE_SIMPLE(Acos, 7),
@@ -279,32 +275,32 @@ constexpr Operator Table[] = {
     MLBRIDGE_SIMPLE(Sqrt, 1),
     MLBRIDGE_SIMPLE(Tan, 7),
     MLBRIDGE_SIMPLE(Tanh, 1),
-    MLBRIDGE_WITH_ATTRIBUTES(Celu),
-    MLBRIDGE_WITH_ATTRIBUTES(Elu),
-    MLBRIDGE_WITH_ATTRIBUTES(HardSigmoid),
-    MLBRIDGE_WITH_ATTRIBUTES(LeakyRelu),
-    MLBRIDGE_WITH_ATTRIBUTES(Selu),
-    MLBRIDGE_WITH_ATTRIBUTES(Shrink),
-    MLBRIDGE_WITH_ATTRIBUTES(Swish),
-    MLBRIDGE_WITH_ATTRIBUTES(ThresholdedRelu),
+    {"Celu", 1, "T", Reals, 1, true, celu, "alpha"},
+    {"Elu", 1, "T", Reals, 1, true, elu, "alpha"},
+    {"HardSigmoid", 1, "T", Reals, 1, true, hardSigmoid, "alpha beta"},
+    {"LeakyRelu", 1, "T", Reals, 1, true, leakyRelu, "alpha"},
+    {"Selu", 1, "T", Reals, 1, true, selu, "alpha gamma"},
+    {"Shrink", 1, "T", Reals, 1, true, shrink, "lambd bias"},
+    {"Swish", 1, "T", Reals, 1, true, swish, "alpha"},
+    {"ThresholdedRelu", 1, "T", Reals, 1, true, thresholdedRelu, "alpha"},
     {"Abs", 1, "T", Numbers, 1, true, signedUnary<KernelId::AbsF32, UnaryOp::Abs>},
     {"Neg", 1, "T", Signed, 1, true, signedUnary<KernelId::NegF32, UnaryOp::Neg>},
     {"Sign", 9, "T", Numbers, 1, true, signedUnary<KernelId::SignF32, UnaryOp::Sign>},
     {"Relu", 1, "T", Signed, 1, true, relu},
-    {"Gelu", 20, "T", Reals, 1, true, gelu},
+    {"Gelu", 20, "T", Reals, 1, true, gelu, "approximate"},
     {"PRelu", 7, "TT", Numbers, 1, true, prelu},
     {"Not", 1, "T", Bools, 1, false, wholeUnary<UnaryOp::Not>},
     {"BitwiseNot", 18, "T", Whole, 1, false, wholeUnary<UnaryOp::Invert>},
     {"IsNaN", 9, "T", Reals, 1, false, isNan},
-    {"IsInf", 10, "T", Reals, 1, false, isInf},
+    {"IsInf", 10, "T", Reals, 1, false, isInf, "detect_negative detect_positive"},
 
     {"Add", 7, "TT", Numbers, 1, true, add},
     {"Sub", 7, "TT", Numbers, 1, true, arithmeticNode<KernelId::SubF32, IntegerOp::Sub>},
     {"Mul", 7, "TT", Numbers, 1, true, arithmeticNode<KernelId::MulF32, IntegerOp::Mul>},
     {"Div", 7, "TT", Numbers, 1, true, arithmeticNode<KernelId::DivF32, IntegerOp::Div>},
     {"Pow", 7, "TU", Numbers, 1, true, pow},
-    {"Mod", 10, "TT", Numbers, 1, true, mod},
-    {"BitShift", 11, "TT", UInts, 1, false, bitShift},
+    {"Mod", 10, "TT", Numbers, 1, true, mod, "fmod"},
+    {"BitShift", 11, "TT", UInts, 1, false, bitShift, "direction"},
     {"BitwiseAnd", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::And>},
     {"BitwiseOr", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::Or>},
     {"BitwiseXor", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::Xor>},
@@ -320,12 +316,13 @@ constexpr Operator Table[] = {
     {"Min", 8, "T*", Numbers, 1, true, variadic<KernelId::MinF32, IntegerOp::Min>},
     {"Sum", 8, "T*", Reals, 1, true, variadic<KernelId::AddF32, IntegerOp::Add>},
     {"Mean", 8, "T*", Reals, 1, true, mean},
-    {"Clip", 6, "Ttt", Numbers, 1, true, clip},
+    {"Clip", 6, "T", Reals, 1, true, clipByAttributes, "min max"},
+    {"Clip", 11, "Ttt", Numbers, 1, true, clip},
     {"Where", 9, "BUU", Fixed, 1, false, whereNode},
-    {"Cast", 6, "A", Fixed, 1, false, castNode},
-    {"CastLike", 15, "AA", Fixed, 1, false, castLike},
-    {"BitCast", 26, "A", Fixed, 1, false, bitCast},
-    {"Dropout", 7, "Taa", Reals, 2, false, dropout},
+    {"Cast", 6, "A", Fixed, 1, false, castNode, "to saturate round_mode"},
+    {"CastLike", 15, "AA", Fixed, 1, false, castLike, "saturate round_mode"},
+    {"BitCast", 26, "A", Fixed, 1, false, bitCast, "to"},
+    {"Dropout", 7, "Taa", Reals, 2, false, dropout, "ratio seed"},
     {"Identity", 1, "T", Fixed, 1, false, identity},
 };
 

@@ -26,7 +26,7 @@ Value *pack(Lowering &l, Value *b, int64_t k, int64_t n, int64_t rowStride, int6
                           {k, n, rowStride, columnStride, batch, k * n});
 }
 
-Status misfit(Lowering &l, const Value *a, const Value *b) {
+Refused misfit(Lowering &l, const Value *a, const Value *b) {
   return l.invalid("its matrices ", toString(a->shape), " and ", toString(b->shape),
                    " don't fit each other");
 }
@@ -122,41 +122,70 @@ Status matmulNode(Lowering &l) {
   return l.give(isFloat(a->type) ? matmul(l, a, b) : integerProduct(l, a, b));
 }
 
+/// A product of matrices [..., m, k] and [..., k, n], or of a row or column.
+struct Factors {
+  int64_t m = 0, k = 0, n = 0;
+  Value *batchA = nullptr, *batchB = nullptr; ///< views that have the batch's dimensions only
+  Shape batch, result;
+};
+
+bool readFactors(Lowering &l, Value *a, Value *b, Factors &f) {
+  if (a->rank() == 0 || b->rank() == 0)
+    return l.invalid("a scalar is no matrix");
+  const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
+  Shape shapeA = a->shape, shapeB = b->shape;
+  if (isRow)
+    shapeA.insert(shapeA.begin(), 1);
+  if (isColumn)
+    shapeB.push_back(1);
+  f.m = shapeA[shapeA.size() - 2], f.k = shapeA.back(), f.n = shapeB.back();
+  if (shapeB[shapeB.size() - 2] != f.k)
+    return misfit(l, a, b);
+  f.batchA = l.view(a, Shape(shapeA.begin(), shapeA.end() - 2));
+  f.batchB = l.view(b, Shape(shapeB.begin(), shapeB.end() - 2));
+  if (!l.broadcast({f.batchA, f.batchB}, f.batch))
+    return false;
+  f.result = f.batch;
+  if (!isRow)
+    f.result.push_back(f.m);
+  if (!isColumn)
+    f.result.push_back(f.n);
+  return true;
+}
+
+/// `reads`: a, b, and their zeros, which may be null.
+void multiplyIntegers(Lowering &l, Value *y, const Values &reads, const Factors &f) {
+  const auto isVector = [](const Value *zero) { return zero && zero->count != 1; };
+  Integers loops{code(reads[0]->type),
+                 code(reads[1]->type),
+                 static_cast<int64_t>(f.batch.size()),
+                 f.m,
+                 f.k,
+                 f.n,
+                 isVector(reads[2]),
+                 isVector(reads[3])};
+  for (size_t i = 0; i < f.batch.size(); ++i)
+    loops.insert(loops.end(), {f.batch[i], batchStride(f.batch, i, f.batchA, f.m * f.k),
+                               batchStride(f.batch, i, f.batchB, f.k * f.n)});
+  loops.insert(loops.end(), {1, 0, 0});
+  l.emit(KernelId::IntegerMatMul, {y}, reads, loops);
+  l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(f.k));
+}
+
 Status integerMatMul(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1), *zeroA = l.in(2), *zeroB = l.in(3);
   for (const Value *v : {a, b, zeroA, zeroB})
     if (v && sizeOf(v->type) != 1)
       return l.invalid("it takes int8 and uint8");
-  if (a->rank() < 2 || b->rank() < 2 || a->shape[a->rank() - 1] != b->shape[b->rank() - 2])
+  if (a->rank() < 2 || b->rank() < 2)
     return misfit(l, a, b);
-  const int64_t m = a->shape[a->rank() - 2], k = a->shape[a->rank() - 1];
-  const int64_t n = b->shape[b->rank() - 1];
-  if ((zeroA && zeroA->count != 1 && count(zeroA) != m) ||
-      (zeroB && zeroB->count != 1 && count(zeroB) != n))
-    return l.unsupported("zero points of another shape than a scalar's, rows' or columns'");
-  Value *batchA = l.view(a, Shape(a->shape.begin(), a->shape.end() - 2));
-  Value *batchB = l.view(b, Shape(b->shape.begin(), b->shape.end() - 2));
-  Shape batch;
-  if (!l.broadcast({batchA, batchB}, batch))
+  Factors f;
+  if (!readFactors(l, a, b, f))
     return l.status();
-  std::vector<int64_t> loops{number(a->type),
-                             number(b->type),
-                             static_cast<int64_t>(batch.size()),
-                             m,
-                             k,
-                             n,
-                             zeroA && zeroA->count != 1,
-                             zeroB && zeroB->count != 1};
-  for (size_t i = 0; i < batch.size(); ++i) {
-    loops.insert(loops.end(), {batch[i], batchStride(batch, i, batchA, m * k),
-                               batchStride(batch, i, batchB, k * n)});
-  }
-  loops.insert(loops.end(), {1, 0, 0});
-  Shape shape = batch;
-  shape.insert(shape.end(), {m, n});
-  Value *y = l.output(0, ElementType::Int32, shape);
-  l.emit(KernelId::IntegerMatMul, {y}, {a, b, zeroA, zeroB}, loops);
-  l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+  if ((zeroA && zeroA->count != 1 && count(zeroA) != f.m) ||
+      (zeroB && zeroB->count != 1 && count(zeroB) != f.n))
+    return l.unsupported("zero points of another shape than a scalar's, rows' or columns'");
+  multiplyIntegers(l, l.output(0, ElementType::Int32, f.result), {a, b, zeroA, zeroB}, f);
   return l.status();
 }
 
@@ -282,27 +311,26 @@ Status recurrent(Lowering &l, const Layer &layer) {
     const int64_t scratch = isDouble ? recurrentWorkspace<double>(gates, steps, batch, hidden)
                                      : recurrentWorkspace<float>(gates, steps, batch, hidden);
     Value *workspace = l.make(x->type, {scratch});
-    std::vector<Value *> results{l.wants(0) ? part(y, apart) : nullptr,
-                                 l.wants(1) ? part(lastH, apart) : nullptr};
-    std::vector<Value *> reads{x,       packedW,        packedR, part(bias, 2 * gates * hidden),
-                               lengths, part(h0, apart)};
+    Values results{l.wants(0) ? part(y, apart) : nullptr,
+                   l.wants(1) ? part(lastH, apart) : nullptr};
+    Values reads{x, packedW, packedR, part(bias, 2 * gates * hidden), lengths, part(h0, apart)};
     if (layer.hasCell) {
       results.push_back(l.wants(2) ? part(lastC, apart) : nullptr);
       reads.insert(reads.end(), {part(c0, apart), part(peepholes, 3 * hidden)});
     }
     reads.push_back(workspace);
-    std::vector<int64_t> p{steps,
-                           batch,
-                           input,
-                           hidden,
-                           direction == "reverse" || d == 1,
-                           batchFirst ? input : batch * input,
-                           batchFirst ? steps * input : input,
-                           batchFirst ? directions * hidden : directions * batch * hidden,
-                           batchFirst ? steps * directions * hidden : hidden,
-                           batchFirst ? directions * hidden : hidden,
-                           real(clip),
-                           flag};
+    Integers p{steps,
+               batch,
+               input,
+               hidden,
+               direction == "reverse" || d == 1,
+               batchFirst ? input : batch * input,
+               batchFirst ? steps * input : input,
+               batchFirst ? directions * hidden : directions * batch * hidden,
+               batchFirst ? steps * directions * hidden : hidden,
+               batchFirst ? directions * hidden : hidden,
+               real(clip),
+               flag};
     for (size_t i = 0; i < each; ++i) {
       const AppliedActivation &a = applied[static_cast<size_t>(d) * each + i];
       p.insert(p.end(), {number(a.activation), real(a.alpha), real(a.beta)});
@@ -320,71 +348,44 @@ Status lstm(Lowering &l) {
 Status gru(Lowering &l) { return recurrent(l, {KernelId::GruF32, 3, 2, "sigmoid", "tanh", false}); }
 Status rnn(Lowering &l) { return recurrent(l, {KernelId::RnnF32, 1, 1, "tanh", "tanh", false}); }
 
+#define MLBRIDGE_RECURRENT                                                                         \
+  "activations activation_alpha activation_beta clip direction hidden_size layout"
 constexpr Operator Table[] = {
-    {"Gemm", 7, "TTt", Numbers, 1, true, gemm},
+    {"Gemm", 7, "TTt", Numbers, 1, true, gemm, "alpha beta transA transB"},
     {"MatMul", 1, "TT", Numbers, 1, true, matmulNode},
     {"MatMulInteger", 10, "AAaa", Fixed, 1, false, integerMatMul},
-    {"LSTM", 7, "TTTtattt", Reals, 3, true, lstm},
-    {"GRU", 7, "TTTtat", Reals, 2, true, gru},
-    {"RNN", 7, "TTTtat", Reals, 2, true, rnn},
+    {"LSTM", 7, "TTTtattt", Reals, 3, true, lstm, MLBRIDGE_RECURRENT " input_forget"},
+    {"GRU", 7, "TTTtat", Reals, 2, true, gru, MLBRIDGE_RECURRENT " linear_before_reset"},
+    {"RNN", 7, "TTTtat", Reals, 2, true, rnn, MLBRIDGE_RECURRENT},
 };
 
 } // namespace
 
 Value *matmul(Lowering &l, Value *a, Value *b) {
-  const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
-  if (a->rank() == 0 || b->rank() == 0) {
-    l.invalid("a scalar is no matrix");
+  Factors f;
+  if (!readFactors(l, a, b, f))
     return a;
-  }
-  Shape shapeA = a->shape, shapeB = b->shape;
-  if (isRow)
-    shapeA.insert(shapeA.begin(), 1);
-  if (isColumn)
-    shapeB.push_back(1);
-  const int64_t m = shapeA[shapeA.size() - 2], k = shapeA.back(), n = shapeB.back();
-  if (shapeB[shapeB.size() - 2] != k) {
-    (void)misfit(l, a, b);
-    return a;
-  }
-  Value *batchA = l.view(a, Shape(shapeA.begin(), shapeA.end() - 2));
-  Value *batchB = l.view(b, Shape(shapeB.begin(), shapeB.end() - 2));
-  Shape batch;
-  if (!l.broadcast({batchA, batchB}, batch))
-    return a;
-  Shape shape = batch;
-  if (!isRow)
-    shape.push_back(m);
-  if (!isColumn)
-    shape.push_back(n);
-  Value *y = l.make(a->type, shape);
+  Value *y = l.make(a->type, f.result);
   if (!isFloat(a->type)) {
-    std::vector<int64_t> loops{
-        code(a->type), code(b->type), static_cast<int64_t>(batch.size()), m, k, n, 0, 0};
-    for (size_t i = 0; i < batch.size(); ++i)
-      loops.insert(loops.end(), {batch[i], batchStride(batch, i, batchA, m * k),
-                                 batchStride(batch, i, batchB, k * n)});
-    loops.insert(loops.end(), {1, 0, 0});
-    l.emit(KernelId::IntegerMatMul, {y}, {a, b, nullptr, nullptr}, loops);
-    l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+    multiplyIntegers(l, y, {a, b, nullptr, nullptr}, f);
     return y;
   }
-  const int64_t matrices = product(batchB->shape, 0, batchB->rank());
-  Value *packed = pack(l, b, k, n, n, 1, matrices);
+  const int64_t matrices = product(f.batchB->shape, 0, f.batchB->rank());
+  Value *packed = pack(l, b, f.k, f.n, f.n, 1, matrices);
   // One matrix b for the whole batch of a is one product of many rows.
   const bool joins = matrices == 1;
-  const int64_t rows = joins ? m * product(batch, 0, batch.size()) : m;
-  std::vector<int64_t> p{rows, k, n, k, 1, n, 0, 0, real(1), real(0), number(Activation::None),
-                         0,    0, 0};
+  const int64_t rows = joins ? f.m * product(f.batch, 0, f.batch.size()) : f.m;
+  Integers p{rows, f.k, f.n, f.k, 1, f.n, 0, 0, real(1), real(0), number(Activation::None),
+             0,    0,   0};
   if (!joins)
-    for (size_t i = 0; i < batch.size(); ++i) {
+    for (size_t i = 0; i < f.batch.size(); ++i) {
       ++p[13];
-      p.insert(p.end(), {batch[i], batchStride(batch, i, batchA, m * k),
-                         batchStride(batch, i, batchB, packedSize(b, k, n)), 0,
-                         m * n * product(batch, i + 1, batch.size())});
+      p.insert(p.end(), {f.batch[i], batchStride(f.batch, i, f.batchA, f.m * f.k),
+                         batchStride(f.batch, i, f.batchB, packedSize(b, f.k, f.n)), 0,
+                         f.m * f.n * product(f.batch, i + 1, f.batch.size())});
     }
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, nullptr}, p);
-  l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
+  l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(f.k));
   return y;
 }
 

@@ -8,8 +8,8 @@ namespace {
 
 Status transposeNode(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> order = allAxes(x->rank());
-  if (const std::vector<int64_t> *perm = l.integers("perm")) {
+  Integers order = allAxes(x->rank());
+  if (const Integers *perm = l.integers("perm")) {
     order = *perm;
     if (order.size() != x->rank())
       return l.invalid("its attribute 'perm' has ", order.size(), " axes for a tensor of ",
@@ -24,7 +24,7 @@ Status transposeNode(Lowering &l) {
 
 Status expandNode(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> wanted;
+  Integers wanted;
   if (!l.read(l.in(1), wanted))
     return l.status();
   for (const int64_t length : wanted)
@@ -39,7 +39,7 @@ Status expandNode(Lowering &l) {
 
 Status tile(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> repeats;
+  Integers repeats;
   if (!l.read(l.in(1), repeats))
     return l.status();
   if (repeats.size() != x->rank())
@@ -47,8 +47,8 @@ Status tile(Lowering &l) {
                      " dimensions");
   // Each dimension becomes two, the first of which is broadcast.
   Shape wide, shape;
-  std::vector<int64_t> strides;
-  const std::vector<int64_t> dense = denseStrides(x->shape);
+  Integers strides;
+  const Integers dense = denseStrides(x->shape);
   for (size_t i = 0; i < x->rank(); ++i) {
     if (repeats[i] < 0)
       return l.invalid("it repeats a dimension ", repeats[i], " times");
@@ -90,7 +90,7 @@ Status concat(Lowering &l) {
   if (l.inputs.size() == 1)
     return l.give(first);
   Value *y = l.output(0, first->type, shape);
-  std::vector<int64_t> starts(shape.size());
+  Integers starts(shape.size());
   for (Value *x : l.inputs) {
     place(l, y, x, starts);
     starts[along] += x->shape[along];
@@ -98,16 +98,17 @@ Status concat(Lowering &l) {
   return l.status();
 }
 
-Status split(Lowering &l) {
+/// `IsEven`: without lengths, all parts have to be as long.
+template <bool IsEven> Status split(Lowering &l) {
   Value *x = l.in(0);
   Along at;
-  std::vector<int64_t> lengths;
+  Integers lengths;
   if (!readAxis(l, x, 0, at) || !l.read(1, "split", lengths, true))
     return l.status();
   const int64_t whole = at.n;
   if (!l.in(1) && !l.integers("split")) {
     const auto parts = l.integer("num_outputs", static_cast<int64_t>(l.node.outputs.size()));
-    if (parts < 1 || parts > (1 << 20) || (l.version < 18 && whole % parts != 0))
+    if (parts < 1 || parts > (1 << 20) || (IsEven && whole % parts != 0))
       return l.invalid("it can't split a length of ", whole, " into ", parts);
     const int64_t each = (whole + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i)
@@ -121,11 +122,11 @@ Status split(Lowering &l) {
       return l.invalid("the parts ", toString(lengths), " of a length of ", whole);
     Shape shape = x->shape;
     shape[at.axis] = lengths[i];
-    std::vector<int64_t> starts(x->rank());
+    Integers starts(x->rank());
     starts[at.axis] = start;
     start += lengths[i];
     if (l.wants(i))
-      l.setResult(i, slice(l, x, shape, starts, std::vector<int64_t>(x->rank(), 1)));
+      l.setResult(i, slice(l, x, shape, starts, Integers(x->rank(), 1)));
   }
   if (start != whole)
     return l.invalid("the parts ", toString(lengths), " of a length of ", whole);
@@ -134,7 +135,7 @@ Status split(Lowering &l) {
 
 Status sliceNode(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> begins, ends, axes, by;
+  Integers begins, ends, axes, by;
   if (!l.read(1, "starts", begins) || !l.read(2, "ends", ends) || !l.read(3, "axes", axes, true) ||
       !l.read(4, "steps", by, true))
     return l.status();
@@ -147,7 +148,7 @@ Status sliceNode(Lowering &l) {
   if (!l.axes(axes, x->rank()))
     return l.status();
   Shape lengths = x->shape;
-  std::vector<int64_t> starts(x->rank()), steps(x->rank(), 1);
+  Integers starts(x->rank()), steps(x->rank(), 1);
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto d = static_cast<size_t>(axes[i]);
     const int64_t n = x->shape[d];
@@ -170,9 +171,10 @@ Status sliceNode(Lowering &l) {
   return l.give(slice(l, x, lengths, starts, steps));
 }
 
-Status pad(Lowering &l) {
+/// `value`: a scalar, or null for 0.
+Status padWith(Lowering &l, Value *value) {
   Value *x = l.in(0);
-  std::vector<int64_t> pads, axes;
+  Integers pads, axes;
   if (!l.read(1, "pads", pads))
     return l.status();
   if (!l.in(3))
@@ -182,14 +184,14 @@ Status pad(Lowering &l) {
   if (pads.size() != 2 * axes.size())
     return l.invalid("it has ", pads.size(), " pads for ", axes.size(), " axes");
   const std::string_view mode = l.text("mode", "constant");
-  std::vector<int64_t> before(x->rank()), after(x->rank());
+  Integers before(x->rank()), after(x->rank());
   for (size_t i = 0; i < axes.size(); ++i) {
     before[static_cast<size_t>(axes[i])] = pads[i];
     after[static_cast<size_t>(axes[i])] = pads[axes.size() + i];
   }
   // Negative pads cut.
   Shape inner = x->shape, shape;
-  std::vector<int64_t> from(x->rank()), to(x->rank());
+  Integers from(x->rank()), to(x->rank());
   constexpr int64_t Most = int64_t(1) << 40;
   for (size_t i = 0; i < x->rank(); ++i) {
     if (before[i] > Most || after[i] > Most || before[i] < -x->shape[i] || after[i] < -x->shape[i])
@@ -199,12 +201,11 @@ Status pad(Lowering &l) {
     inner[i] = std::max<int64_t>(0, x->shape[i] - from[i] - std::max<int64_t>(0, -after[i]));
     shape.push_back(std::max<int64_t>(0, x->shape[i] + before[i] + after[i]));
   }
-  x = slice(l, x, inner, from, std::vector<int64_t>(x->rank(), 1));
+  x = slice(l, x, inner, from, Integers(x->rank(), 1));
   if (mode == "constant") {
     const int64_t zero = 0;
-    Value *value = l.in(2) ? l.in(2) : l.constant(x->type, {}, &zero);
-    if (l.version < 11 && l.attribute("value"))
-      value = l.constantReal(x->type, l.real("value", 0));
+    if (!value)
+      value = l.constant(x->type, {}, &zero);
     if (value->count != 1 || value->type != x->type)
       return l.invalid("it pads with ", toString(value->shape), " of ", name(value->type));
     Value *y = fill(l, x->type, shape, value);
@@ -216,7 +217,7 @@ Status pad(Lowering &l) {
     const int64_t n = inner[i], length = shape[i];
     if (length == n)
       continue;
-    std::vector<int64_t> entries;
+    Integers entries;
     const bool isEmpty = product(shape, 0, shape.size()) == 0;
     if (n == 0 || (mode == "reflect" && n == 1 && length > 1 && !isEmpty))
       return l.invalid("mode '", mode, "' needs more elements than it has to pad with");
@@ -245,6 +246,13 @@ Status pad(Lowering &l) {
     x = y;
   }
   return l.give(x);
+}
+
+Status pad(Lowering &l) { return padWith(l, l.in(2)); }
+/// Until version 10 the value was an attribute.
+Status padByAttributes(Lowering &l) {
+  return padWith(l, l.attribute("value") ? l.constantReal(l.in(0)->type, l.real("value", 0))
+                                         : nullptr);
 }
 
 Status trilu(Lowering &l) {
@@ -319,9 +327,9 @@ Status gather(Lowering &l) {
       return l.invalid("index ", index, " is out of range for a length of ", n);
     Shape lengths = x->shape;
     lengths[at.axis] = 1;
-    std::vector<int64_t> starts(x->rank());
+    Integers starts(x->rank());
     starts[at.axis] = index < 0 ? index + n : index;
-    const std::vector<int64_t> steps(x->rank(), 1);
+    const Integers steps(x->rank(), 1);
     return l.give(l.view(slice(l, x, lengths, starts, steps), shape));
   }
   Value *y = l.output(0, x->type, shape);
@@ -344,8 +352,8 @@ Status gatherElements(Lowering &l) {
   Along at;
   if (!readAxis(l, x, 0, at) || !coversAll(l, x, indices, at.axis))
     return l.status();
-  const std::vector<int64_t> strides = denseStrides(x->shape);
-  std::vector<int64_t> p{width(x), at.n, at.inner, static_cast<int64_t>(x->rank())};
+  const Integers strides = denseStrides(x->shape);
+  Integers p{width(x), at.n, at.inner, static_cast<int64_t>(x->rank())};
   for (size_t i = 0; i < x->rank(); ++i)
     p.insert(p.end(), {indices->shape[i], i == at.axis ? 0 : strides[i]});
   Value *y = l.output(0, x->type, indices->shape);
@@ -368,8 +376,8 @@ Status gatherNd(Lowering &l) {
   Shape shape(indices->shape.begin(), indices->shape.end() - 1);
   shape.insert(shape.end(), x->shape.begin() + static_cast<int64_t>(end), x->shape.end());
   const int64_t block = product(x->shape, end, x->rank()) * width(x);
-  std::vector<int64_t> p{product(x->shape, 0, b), product(x->shape, b, x->rank()) * width(x),
-                         product(indices->shape, b, indices->rank() - 1), block, depth};
+  Integers p{product(x->shape, 0, b), product(x->shape, b, x->rank()) * width(x),
+             product(indices->shape, b, indices->rank() - 1), block, depth};
   for (size_t i = b; i < end; ++i)
     p.insert(p.end(), {x->shape[i], product(x->shape, i + 1, x->rank()) * width(x)});
   Value *y = l.output(0, x->type, shape);
@@ -407,10 +415,9 @@ Status scatterElements(Lowering &l) {
   if (indices->shape != updates->shape)
     return l.invalid("indices ", toString(indices->shape), " and updates ",
                      toString(updates->shape), " for ", toString(x->shape));
-  const std::vector<int64_t> strides = denseStrides(x->shape);
-  const std::vector<int64_t> from = denseStrides(updates->shape);
-  std::vector<int64_t> p{code(x->type), number(op), at.n, at.inner,
-                         static_cast<int64_t>(x->rank())};
+  const Integers strides = denseStrides(x->shape);
+  const Integers from = denseStrides(updates->shape);
+  Integers p{code(x->type), number(op), at.n, at.inner, static_cast<int64_t>(x->rank())};
   for (size_t i = 0; i < x->rank(); ++i)
     p.insert(p.end(), {indices->shape[i], i == at.axis ? 0 : strides[i], from[i]});
   Value *y = copy(l, x);
@@ -443,7 +450,7 @@ Status scatterNd(Lowering &l) {
     return l.emit(pick(kernel, x->type), {y}, {updates, asIndices(l, indices), l.fault()},
                   {rows, x->shape[0], block, 1});
   }
-  std::vector<int64_t> p{code(x->type), number(op), rows, block, depth};
+  Integers p{code(x->type), number(op), rows, block, depth};
   for (size_t i = 0; i < d; ++i)
     p.insert(p.end(), {x->shape[i], product(x->shape, i + 1, x->rank())});
   return l.emit(KernelId::ScatterNd, {y}, {updates, asIndices(l, indices), l.fault()}, p);
@@ -476,7 +483,7 @@ Status nonZero(Lowering &l) {
   if (!l.read(found, n))
     return l.status();
   const int64_t rank = std::max<int64_t>(1, static_cast<int64_t>(x->rank()));
-  std::vector<int64_t> p{width(x), n, isReal, rank};
+  Integers p{width(x), n, isReal, rank};
   p.insert(p.end(), x->shape.begin(), x->shape.end());
   if (x->rank() == 0)
     p.push_back(1);
@@ -494,7 +501,7 @@ Status compress(Lowering &l) {
   const uint8_t *bytes = l.planner.bytesOf(condition);
   if (!bytes)
     return l.status();
-  std::vector<int64_t> kept;
+  Integers kept;
   for (size_t i = 0; i < condition->count; ++i)
     if (bytes[i])
       kept.push_back(static_cast<int64_t>(i));
@@ -507,26 +514,28 @@ Status compress(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"Transpose", 1, "T", Fixed, 1, false, transposeNode},
-    {"Expand", 8, "TL", Fixed, 1, false, expandNode, 2},
-    {"Tile", 6, "TL", Fixed, 1, false, tile, 2},
-    {"Concat", 4, "T*", Fixed, 1, false, concat},
-    {"Split", 2, "Tl", Fixed, 1 << 20, false, split, 2},
-    {"Slice", 1, "Tiiii", Fixed, 1, false, sliceNode, 30},
-    {"Pad", 2, "Tlti", Fixed, 1, false, pad, 10},
-    {"Trilu", 14, "Tl", Fixed, 1, false, trilu, 2},
-    {"DepthToSpace", 1, "T", Fixed, 1, false, depthToSpace},
-    {"SpaceToDepth", 1, "T", Fixed, 1, false, spaceToDepth},
-    {"ReverseSequence", 10, "TL", Fixed, 1, false, reverseSequence},
-    {"Gather", 1, "TI", Fixed, 1, false, gather},
-    {"GatherElements", 11, "TI", Fixed, 1, false, gatherElements},
-    {"GatherND", 11, "TL", Fixed, 1, false, gatherNd},
-    {"ScatterElements", 11, "TIT", Fixed, 1, true, scatterElements},
-    {"Scatter", 9, "TIT", Fixed, 1, false, scatterElements},
-    {"ScatterND", 11, "TLT", Fixed, 1, true, scatterNd},
-    {"OneHot", 9, "TAA", Numbers, 1, false, oneHot, 2},
-    {"NonZero", 9, "T", Fixed, 1, false, nonZero, SelfDeciding},
-    {"Compress", 9, "TB", Fixed, 1, false, compress, 2},
+    {"Transpose", 1, "T", Fixed, 1, false, transposeNode, "perm"},
+    {"Expand", 8, "TL", Fixed, 1, false, expandNode, "", 2},
+    {"Tile", 6, "TL", Fixed, 1, false, tile, "", 2},
+    {"Concat", 4, "T*", Fixed, 1, false, concat, "axis"},
+    {"Split", 2, "Tl", Fixed, AnyNumber, false, split<true>, "axis split", 2},
+    {"Split", 18, "Tl", Fixed, AnyNumber, false, split<false>, "axis num_outputs", 2},
+    {"Slice", 1, "Tiiii", Fixed, 1, false, sliceNode, "starts ends axes", 30},
+    {"Pad", 2, "T", Fixed, 1, false, padByAttributes, "mode pads value"},
+    {"Pad", 11, "Tlti", Fixed, 1, false, pad, "mode", 10},
+    {"Trilu", 14, "Tl", Fixed, 1, false, trilu, "upper", 2},
+    {"DepthToSpace", 1, "T", Fixed, 1, false, depthToSpace, "blocksize mode"},
+    {"SpaceToDepth", 1, "T", Fixed, 1, false, spaceToDepth, "blocksize mode"},
+    {"ReverseSequence", 10, "TL", Fixed, 1, false, reverseSequence, "batch_axis time_axis"},
+    {"Gather", 1, "TI", Fixed, 1, false, gather, "axis"},
+    {"GatherElements", 11, "TI", Fixed, 1, false, gatherElements, "axis"},
+    {"GatherND", 11, "TL", Fixed, 1, false, gatherNd, "batch_dims"},
+    {"ScatterElements", 11, "TIT", Fixed, 1, true, scatterElements, "axis reduction"},
+    {"Scatter", 9, "TIT", Fixed, 1, false, scatterElements, "axis"},
+    {"ScatterND", 11, "TLT", Fixed, 1, true, scatterNd, "reduction"},
+    {"OneHot", 9, "TAA", Numbers, 1, false, oneHot, "axis", 2},
+    {"NonZero", 9, "T", Fixed, 1, false, nonZero, "", SelfDeciding},
+    {"Compress", 9, "TB", Fixed, 1, false, compress, "axis", 2},
 };
 
 } // namespace

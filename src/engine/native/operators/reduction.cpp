@@ -7,7 +7,7 @@ namespace mlbridge::native {
 namespace {
 
 /// Axes; all if there are none.
-bool reducedAxes(Lowering &l, std::vector<int64_t> &axes) {
+bool reducedAxes(Lowering &l, Integers &axes) {
   const size_t rank = l.in(0)->rank();
   if (!l.read(1, "axes", axes, true))
     return false;
@@ -21,7 +21,7 @@ bool reducedAxes(Lowering &l, std::vector<int64_t> &axes) {
 
 /// The sum of a comparison's results as float32, along the last axes: as policies make quantiles of
 /// their features. Null if x is something else, or of use elsewhere.
-Value *countCompared(Lowering &l, Value *x, const std::vector<int64_t> &axes, bool keep) {
+Value *countCompared(Lowering &l, Value *x, const Integers &axes, bool keep) {
   constexpr int64_t Exact = 1 << 24;
   Planner::Draft *step = l.planner.onlyProducer(x);
   if (x->type != ElementType::Float32 || !step || step->kernel != KernelId::Cast ||
@@ -44,7 +44,7 @@ Value *countCompared(Lowering &l, Value *x, const std::vector<int64_t> &axes, bo
   if (!keep)
     shape.resize(x->rank() - axes.size());
   // The comparison's loops are rows and what is in them, or all at once.
-  const std::vector<int64_t> &p = step->parameters;
+  const Integers &p = step->parameters;
   const int64_t *last = p.data() + p.size() - 3;
   const int64_t rows = n ? count(x) / n : 0;
   if (n < 1 || n > Exact || last[1] > 1 || last[2] > 1)
@@ -71,7 +71,7 @@ template <KernelId Kernel, ReduceOp Op> Status reduceNode(Lowering &l) {
   constexpr bool IsReal = Kernel == KernelId::ReduceL2F32 || Kernel == KernelId::ReduceLogSumF32 ||
                           Kernel == KernelId::ReduceLogSumExpF32;
   Value *x = l.in(0);
-  std::vector<int64_t> axes;
+  Integers axes;
   if (!reducedAxes(l, axes))
     return l.status();
   const bool keep = l.integer("keepdims", 1) != 0;
@@ -130,8 +130,8 @@ Status topK(Lowering &l) {
 }
 
 /// Until version 12 the tensor was taken as a matrix.
-bool softmaxAxis(Lowering &l, Value *x, Along &at) {
-  if (l.version >= 13)
+bool softmaxAxis(Lowering &l, Value *x, bool isMatrix, Along &at) {
+  if (!isMatrix)
     return readAxis(l, x, -1, at);
   int64_t axis = l.integer("axis", 1);
   if (axis != static_cast<int64_t>(x->rank()) && !l.axis(axis, x->rank()))
@@ -142,19 +142,19 @@ bool softmaxAxis(Lowering &l, Value *x, Along &at) {
   return true;
 }
 
-template <KernelId Kernel> Status softmax(Lowering &l) {
+template <KernelId Kernel, bool IsMatrix> Status softmax(Lowering &l) {
   Value *x = l.in(0);
   Along at;
-  if (!softmaxAxis(l, x, at))
+  if (!softmaxAxis(l, x, IsMatrix, at))
     return l.status();
   Value *y = l.output(0, x->type, x->shape);
   return l.emit(pick(Kernel, x->type), {y}, {x}, {at.outer, at.n, at.inner});
 }
 
-Status hardmax(Lowering &l) {
+template <bool IsMatrix> Status hardmax(Lowering &l) {
   Value *x = l.in(0);
   Along at;
-  if (!softmaxAxis(l, x, at))
+  if (!softmaxAxis(l, x, IsMatrix, at))
     return l.status();
   Value *best = l.make(ElementType::Int64, {at.outer, at.inner});
   if (at.n)
@@ -180,7 +180,15 @@ template <bool Product> Status accumulate(Lowering &l) {
 }
 
 #define MLBRIDGE_REDUCE(name, op)                                                                  \
-  {#name, 1, "Tl", Numbers, 1, true, reduceNode<KernelId::name##F32, ReduceOp::op>, 2}
+  {#name,                                                                                          \
+   1,                                                                                              \
+   "Tl",                                                                                           \
+   Numbers,                                                                                        \
+   1,                                                                                              \
+   true,                                                                                           \
+   reduceNode<KernelId::name##F32, ReduceOp::op>,                                                  \
+   "axes keepdims noop_with_empty_axes",                                                           \
+   2}
 
 /// [batch, channels, everything else]
 bool channelsOf(Lowering &l, const Value *x, int64_t &batch, int64_t &channels, int64_t &inner) {
@@ -230,7 +238,7 @@ Status instanceNormalization(Lowering &l) {
                 {batch, channels, 1, inner, real(l.real("epsilon", 1e-5F))});
 }
 
-Status groupNormalization(Lowering &l) {
+template <bool IsScaledByGroup> Status groupNormalization(Lowering &l) {
   Value *x = l.in(0), *scale = l.in(1), *bias = l.in(2);
   int64_t batch = 0, channels = 0, inner = 0;
   const int64_t groups = l.integer("num_groups", 0);
@@ -238,7 +246,7 @@ Status groupNormalization(Lowering &l) {
     return l.status();
   if (groups < 1 || channels % groups)
     return l.invalid(channels, " channels cannot be divided into ", groups, " groups");
-  if (l.version < 21) { // one for each group
+  if (IsScaledByGroup) {
     if (!haveCount(l, {scale, bias}, groups))
       return l.status();
     const auto spread = [&](Value *value) {
@@ -288,8 +296,8 @@ template <bool IsRms> Status layerNormalization(Lowering &l) {
 
 Status meanVarianceNormalization(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> axes{0, 2, 3};
-  if (const std::vector<int64_t> *attribute = l.integers("axes"))
+  Integers axes{0, 2, 3};
+  if (const Integers *attribute = l.integers("axes"))
     axes = *attribute;
   if (!l.axes(axes, x->rank()))
     return l.status();
@@ -330,21 +338,32 @@ constexpr Operator Table[] = {
     MLBRIDGE_REDUCE(ReduceLogSum, Sum),
     MLBRIDGE_REDUCE(ReduceLogSumExp, Sum),
     MLBRIDGE_REDUCE(ReduceSumSquare, SumSquare),
-    {"ArgMax", 1, "T", Numbers, 1, true, arg<KernelId::ArgMaxF32, true>},
-    {"ArgMin", 1, "T", Numbers, 1, true, arg<KernelId::ArgMinF32, false>},
-    {"TopK", 1, "Tl", Numbers, 2, true, topK, 2},
-    {"Softmax", 1, "T", Reals, 1, true, softmax<KernelId::SoftmaxF32>},
-    {"LogSoftmax", 1, "T", Reals, 1, true, softmax<KernelId::LogSoftmaxF32>},
-    {"Hardmax", 1, "T", Reals, 1, true, hardmax},
-    {"CumSum", 11, "TI", Numbers, 1, true, accumulate<false>, 2},
-    {"CumProd", 26, "TI", Numbers, 1, true, accumulate<true>, 2},
-    {"BatchNormalization", 7, "TUUUU", Reals, 5, true, batchNormalization},
-    {"InstanceNormalization", 6, "TTT", Reals, 1, true, instanceNormalization},
-    {"GroupNormalization", 18, "TTT", Reals, 1, true, groupNormalization},
-    {"LayerNormalization", 17, "TTt", Reals, 3, true, layerNormalization<false>},
-    {"RMSNormalization", 23, "TT", Reals, 1, true, layerNormalization<true>},
-    {"MeanVarianceNormalization", 9, "T", Reals, 1, true, meanVarianceNormalization},
-    {"LpNormalization", 1, "T", Reals, 1, true, lpNormalization},
+    {"ArgMax", 1, "T", Numbers, 1, true, arg<KernelId::ArgMaxF32, true>,
+     "axis keepdims select_last_index"},
+    {"ArgMin", 1, "T", Numbers, 1, true, arg<KernelId::ArgMinF32, false>,
+     "axis keepdims select_last_index"},
+    {"TopK", 1, "Tl", Numbers, 2, true, topK, "axis k largest sorted", 2},
+    {"Softmax", 1, "T", Reals, 1, true, softmax<KernelId::SoftmaxF32, true>, "axis"},
+    {"Softmax", 13, "T", Reals, 1, true, softmax<KernelId::SoftmaxF32, false>, "axis"},
+    {"LogSoftmax", 1, "T", Reals, 1, true, softmax<KernelId::LogSoftmaxF32, true>, "axis"},
+    {"LogSoftmax", 13, "T", Reals, 1, true, softmax<KernelId::LogSoftmaxF32, false>, "axis"},
+    {"Hardmax", 1, "T", Reals, 1, true, hardmax<true>, "axis"},
+    {"Hardmax", 13, "T", Reals, 1, true, hardmax<false>, "axis"},
+    {"CumSum", 11, "TI", Numbers, 1, true, accumulate<false>, "exclusive reverse", 2},
+    {"CumProd", 26, "TI", Numbers, 1, true, accumulate<true>, "exclusive reverse", 2},
+    {"BatchNormalization", 7, "TUUUU", Reals, 5, true, batchNormalization,
+     "epsilon momentum spatial training_mode"},
+    {"InstanceNormalization", 6, "TTT", Reals, 1, true, instanceNormalization, "epsilon"},
+    {"GroupNormalization", 18, "TTT", Reals, 1, true, groupNormalization<true>,
+     "epsilon num_groups"},
+    {"GroupNormalization", 21, "TTT", Reals, 1, true, groupNormalization<false>,
+     "epsilon num_groups stash_type"},
+    {"LayerNormalization", 17, "TTt", Reals, 3, true, layerNormalization<false>,
+     "axis epsilon stash_type"},
+    {"RMSNormalization", 23, "TT", Reals, 1, true, layerNormalization<true>,
+     "axis epsilon stash_type"},
+    {"MeanVarianceNormalization", 9, "T", Reals, 1, true, meanVarianceNormalization, "axes"},
+    {"LpNormalization", 1, "T", Reals, 1, true, lpNormalization, "axis p"},
 };
 
 } // namespace

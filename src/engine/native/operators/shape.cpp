@@ -7,7 +7,7 @@ namespace {
 
 Status reshape(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> shape;
+  Integers shape;
   if (!l.read(1, "shape", shape))
     return l.status();
   const bool zeroIsZero = l.integer("allowzero", 0) != 0;
@@ -52,7 +52,7 @@ Status flatten(Lowering &l) {
 
 Status squeeze(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> axes;
+  Integers axes;
   const bool areThere = l.in(1) || l.integers("axes");
   if (!l.read(1, "axes", axes, true) || !l.axes(axes, x->rank()))
     return l.status();
@@ -69,7 +69,7 @@ Status squeeze(Lowering &l) {
 
 Status unsqueeze(Lowering &l) {
   Value *x = l.in(0);
-  std::vector<int64_t> axes;
+  Integers axes;
   if (!l.read(1, "axes", axes))
     return l.status();
   const size_t rank = x->rank() + axes.size();
@@ -100,7 +100,7 @@ Status shape(Lowering &l) {
 Status size(Lowering &l) { return l.give(l.constantOf<int64_t>({}, {count(l.in(0))})); }
 
 Value *constantTensor(Lowering &l, const onnx::Tensor &tensor) {
-  Expected<std::shared_ptr<const Buffer>> bytes = l.planner.elements(tensor);
+  Expected<SharedBytes> bytes = l.planner.elements(tensor);
   if (!bytes) {
     l.planner.fail(bytes.status());
     return l.make(ElementType::Float32, {});
@@ -125,7 +125,7 @@ Status constant(Lowering &l) {
 }
 
 Status constantOfShape(Lowering &l) {
-  std::vector<int64_t> shape;
+  Integers shape;
   if (!l.read(l.in(0), shape))
     return l.status();
   const onnx::Attribute *a = l.attribute("value");
@@ -200,16 +200,17 @@ Status eyeLike(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"Reshape", 1, "Tl", Fixed, 1, false, reshape, 2},
-    {"Flatten", 1, "T", Fixed, 1, false, flatten},
-    {"Squeeze", 1, "Tl", Fixed, 1, false, squeeze, 2},
-    {"Unsqueeze", 1, "Tl", Fixed, 1, false, unsqueeze, 2},
-    {"Shape", 1, "T", Fixed, 1, false, shape},
+    {"Reshape", 1, "Tl", Fixed, 1, false, reshape, "allowzero shape", 2},
+    {"Flatten", 1, "T", Fixed, 1, false, flatten, "axis"},
+    {"Squeeze", 1, "Tl", Fixed, 1, false, squeeze, "axes", 2},
+    {"Unsqueeze", 1, "Tl", Fixed, 1, false, unsqueeze, "axes", 2},
+    {"Shape", 1, "T", Fixed, 1, false, shape, "start end"},
     {"Size", 1, "T", Fixed, 1, false, size},
-    {"Constant", 1, "", Fixed, 1, false, constant},
-    {"ConstantOfShape", 9, "L", Fixed, 1, false, constantOfShape, 1},
-    {"Range", 11, "TTT", Numbers, 1, true, range, 7},
-    {"EyeLike", 9, "T", Fixed, 1, false, eyeLike},
+    {"Constant", 1, "", Fixed, 1, false, constant,
+     "value value_float value_floats value_int value_ints value_string value_strings sparse_value"},
+    {"ConstantOfShape", 9, "L", Fixed, 1, false, constantOfShape, "value", 1},
+    {"Range", 11, "TTT", Numbers, 1, true, range, "stash_type", 7},
+    {"EyeLike", 9, "T", Fixed, 1, false, eyeLike, "dtype k"},
 };
 
 } // namespace

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Field by field through a ModelProto. The file is hostile: every length is held against what is
 // left of its message, nesting is bounded, and memory grows with the bytes that are there.
-#include "engine/native/kernels/kernel.h"
-#include "engine/native/onnx/model.h"
+#include "engine/onnx_file.h"
 
-#include "engine/onnx_format.h"
 #include "engine/wire.h"
 
+#include <charconv>
 #include <cstring>
 #include <set>
 
-namespace mlbridge::native::onnx {
+namespace mlbridge::engine::onnx {
 namespace {
 
-using Message = engine::WireMessage;
+using Message = WireMessage;
 
-constexpr int DeepestGraph = 32;
+constexpr int DeepestGraph = 32, DeepestScanned = 64;
 constexpr size_t MostParts = size_t(1) << 19;
 
 float asFloat(uint64_t bits) {
@@ -35,13 +34,15 @@ template <typename T> Field(uint32_t, T &) -> Field<T>;
 
 class Reader {
 public:
-  Reader(std::string_view file, const Deadline &deadline) : file_(file), deadline_(deadline) {}
+  /// `isScan`: of scanModel.
+  Reader(std::string_view file, const Deadline &deadline, bool isScan)
+      : file_(file), deadline_(deadline), isScan_(isScan) {}
 
   Status model(Model &out) {
     fields(file_, "the model", Field{1, out.irVersion}, Field{2, out.producer},
            Field{4, out.domain}, Field{6, out.description}, Field{7, out.graph},
            Field{8, out.opsets}, Field{14, out.metadata}, Field{25, out.functions});
-    if (!status_)
+    if (!status_ || isScan_)
       return status_;
     if (!hasGraph_)
       return {Code::InvalidModel, "it is not an ONNX model: it has no graph"};
@@ -52,8 +53,11 @@ public:
                                   i);
     return Status();
   }
+  void node(Node &out) { fieldsOf(file_, out); }
 
 private:
+  /// The number of a field that only scans read; no field has the number 0.
+  uint32_t scanned(uint32_t number) const { return isScan_ ? number : 0; }
   template <typename... T>
   void fields(std::string_view message, const char *what, const Field<T> &...known) {
     for (Message m(message); next(m, what);)
@@ -79,12 +83,12 @@ private:
   }
   /// Memory grows faster with parts than with bytes.
   void countPart() {
-    if (++parts_ > MostParts && status_)
+    if (++parts_ > MostParts && status_ && !isScan_)
       status_ = {Code::LimitExceeded, "the model has more than " + std::to_string(MostParts) +
                                           " nodes, attributes and tensors"};
   }
   void damaged(std::string_view at, const std::string &why) {
-    if (status_)
+    if (status_ && !isScan_)
       status_ = {Code::InvalidModel, why + " at byte " + std::to_string(at.data() - file_.data())};
   }
 
@@ -140,19 +144,20 @@ private:
   }
 
   void read(const Message &m, Graph &out) {
-    if (depth_ > DeepestGraph) {
+    if (depth_ > (isScan_ ? DeepestScanned : DeepestGraph)) {
       status_ = {Code::Unsupported,
                  "graphs are nested more than " + std::to_string(DeepestGraph) + " deep"};
       return;
     }
-    if (depth_ == 0 && hasGraph_)
+    if (depth_ == 0 && hasGraph_ && !isScan_)
       return damaged(m.raw, "the model has a second graph");
     hasGraph_ |= depth_ == 0;
     Between between;
     bool hasSparse = false;
+    SparseParts sparse{out.sparse};
     fields(m.payload, "a graph", Field{1, out.nodes}, Field{2, out.name},
            Field{5, out.initializers}, Field{11, out.inputs}, Field{12, out.outputs},
-           Field{13, between}, Field{15, hasSparse});
+           Field{13, between}, Field{scanned(15), sparse}, Field{15, hasSparse});
     if (status_ && hasSparse)
       status_ = {Code::Unsupported, "the model has sparse weights"};
   }
@@ -170,19 +175,32 @@ private:
 
   void read(const Message &m, Node &out) {
     countPart();
-    fields(m.payload, "a node", Field{1, out.inputs}, Field{2, out.outputs}, Field{3, out.name},
-           Field{4, out.op}, Field{5, out.attributes}, Field{7, out.domain});
-    out.domain = own(out.domain);
+    fieldsOf(m.payload, out);
     if (status_ && out.op.empty())
       damaged(m.raw, "a node names no operator");
   }
 
+  void fieldsOf(std::string_view message, Node &out) {
+    fields(message, "a node", Field{1, out.inputs}, Field{2, out.outputs}, Field{3, out.name},
+           Field{4, out.op}, Field{5, out.attributes}, Field{7, out.domain});
+    out.domain = own(out.domain);
+  }
+
   void read(const Message &m, Attribute &out) {
     countPart();
+    SparseParts sparse{out.tensors};
     fields(m.payload, "an attribute", Field{1, out.name}, Field{2, out.real}, Field{3, out.integer},
            Field{4, out.text}, Field{5, out.tensor}, Field{6, out.graph}, Field{7, out.reals},
            Field{8, out.integers}, Field{9, out.texts}, Field{20, out.type},
-           Field{21, out.reference});
+           Field{21, out.reference}, Field{scanned(10), out.tensors},
+           Field{scanned(11), out.graphs}, Field{scanned(22), sparse}, Field{scanned(23), sparse});
+  }
+  /// The values and indices of sparse weights.
+  struct SparseParts {
+    std::vector<Tensor> &tensors;
+  };
+  void read(const Message &m, SparseParts &out) {
+    fields(m.payload, "sparse weights", Field{1, out.tensors}, Field{2, out.tensors});
   }
   void read(const Message &m, std::unique_ptr<Tensor> &out) {
     out = std::make_unique<Tensor>();
@@ -204,7 +222,7 @@ private:
   }
 
   void check(const Shape &shape, std::string_view name) {
-    if (status_)
+    if (status_ && !isScan_)
       status_ = checkDimensions(shape.size()).withContext("'" + std::string(name) + "'");
   }
 
@@ -221,22 +239,22 @@ private:
     read(m, value);
   }
   struct Type {
-    ValueInfo &of;
+    ValueInfo &value;
   };
   void read(const Message &field, Type &out) {
     for (Message m(field.payload); next(m, "a type");) {
       if (m.number != 1)
         continue;
-      out.of.isTensor = true;
+      out.value.isTensor = true;
       for (Message t(m.payload); next(t, "a tensor type");) {
         if (t.number == 1)
-          read(t, out.of.type);
+          read(t, out.value.type);
         if (t.number != 2)
           continue;
-        out.of.hasShape = true;
+        out.value.hasShape = true;
         for (Message s(t.payload); next(s, "a shape");)
           if (s.number == 1)
-            dimension(s.payload, out.of);
+            dimension(s.payload, out.value);
       }
     }
   }
@@ -254,7 +272,8 @@ private:
   }
 
   std::string_view file_;
-  Deadline deadline_;
+  const Deadline deadline_;
+  const bool isScan_;
   size_t fields_ = 0, parts_ = 0;
   int depth_ = 0; ///< of the graph at hand; 0 is the model's
   bool hasGraph_ = false;
@@ -264,42 +283,79 @@ private:
 } // namespace
 
 Status checkDimensions(size_t count) {
-  if (count <= size_t{MostDimensions})
+  if (count <= MostDimensions)
     return Status();
   return {Code::Unsupported, "a tensor of " + std::to_string(count) + " dimensions; at most " +
                                  std::to_string(MostDimensions) + " are supported"};
 }
 
 Expected<Model> readModel(Span<const uint8_t> bytes, const Deadline &deadline) {
-  const std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   Model model;
-  if (Status s = Reader(text, deadline).model(model); !s)
+  if (Status s = Reader(textOf(bytes), deadline, false).model(model); !s)
     return s;
   return model;
 }
 
-Metadata metadataOf(const Model &model) {
-  Metadata metadata;
-  std::set<std::string_view> initializers;
-  for (const Tensor &tensor : model.graph.initializers)
-    initializers.insert(tensor.name);
-  std::vector<std::string> defaults;
-  for (const ValueInfo &input : model.graph.inputs)
-    if (initializers.count(input.name) != 0)
-      defaults.emplace_back(input.name);
-  if (!defaults.empty())
-    metadata.emplace(engine::DefaultsKey, engine::defaultsText(defaults));
-  for (const auto &[key, value] : model.metadata)
-    metadata.emplace(std::string(key), std::string(value));
-  const std::pair<const char *, std::string_view> fields[] = {
-      {"onnx.producer", model.producer},
-      {"onnx.graph", model.graph.name},
-      {"onnx.domain", model.domain},
-      {"onnx.description", model.description}};
-  for (const auto &[key, value] : fields)
-    if (!value.empty())
-      metadata.emplace(key, std::string(value));
-  return metadata;
+Model scanModel(Span<const uint8_t> bytes) {
+  Model model;
+  (void)Reader(textOf(bytes), {}, true).model(model);
+  return model;
 }
 
-} // namespace mlbridge::native::onnx
+Node scanNode(std::string_view message) {
+  Node node;
+  Reader(message, {}, true).node(node);
+  return node;
+}
+
+std::vector<std::string> defaultsOf(const Model &model) {
+  std::set<std::string_view> weights;
+  for (const std::vector<Tensor> *tensors : {&model.graph.initializers, &model.graph.sparse})
+    for (const Tensor &tensor : *tensors)
+      weights.insert(tensor.name);
+  std::vector<std::string> defaults;
+  for (const ValueInfo &input : model.graph.inputs)
+    if (weights.count(input.name) != 0)
+      defaults.emplace_back(input.name);
+  return defaults;
+}
+
+static bool readDecimal(std::string_view text, uint64_t &out) {
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, out);
+  return error == std::errc() && stop == end;
+}
+
+/// Takes an entry of TensorProto.external_data.
+static void readEntry(std::string_view bytes, Place &place) {
+  std::string_view key, value;
+  for (Message entry(bytes); entry.next();) {
+    if (entry.number == 1)
+      key = entry.payload;
+    else if (entry.number == 2)
+      value = entry.payload;
+  }
+  if (key == "location")
+    place.location = value;
+  else if (key == "offset")
+    place.isReadable &= readDecimal(value, place.offset);
+  else if (key == "length")
+    place.isReadable &= readDecimal(value, place.length.emplace());
+}
+
+Place placeOf(const Tensor &tensor) {
+  Place place;
+  for (Message m(tensor.message); m.next();) {
+    if (m.number == 9) {
+      place.hasRaw = true;
+      place.raw = m.payload;
+    } else if (m.number == 13) {
+      readEntry(m.payload, place);
+    } else if (m.number == 14) {
+      place.isExternal = m.value == 1;
+    }
+  }
+  return place;
+}
+
+} // namespace mlbridge::engine::onnx
