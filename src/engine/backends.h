@@ -8,14 +8,14 @@
 
 namespace mlbridge {
 
-/// What the program's own code returns; PolicyFailed if it throws.
-template <typename F> auto caught(const char *what, const F &body) -> decltype(body()) {
+/// Calls the program's own code; PolicyFailed if it throws.
+template <typename F> auto caught(const char *name, const F &body) -> decltype(body()) {
   try {
     return body();
   } catch (const std::exception &e) {
-    return makeError(Code::PolicyFailed, what, " threw an exception: ", e.what());
+    return makeError(Code::PolicyFailed, name, " threw an exception: ", e.what());
   } catch (...) {
-    return makeError(Code::PolicyFailed, what, " threw an exception");
+    return makeError(Code::PolicyFailed, name, " threw an exception");
   }
 }
 

@@ -93,8 +93,8 @@ Expected<Buffer> readModelFile(const std::string &path, const Span<const uint8_t
   Expected<Buffer> bytes = memory ? copyBytes(*memory, limit) : readFile(path, limit, deadline);
   if (bytes && bytes->empty())
     return makeError(Code::InvalidModel, path, " is empty");
-  if (const std::string what = bytes ? whatInstead(bytes->span()) : ""; !what.empty())
-    return makeError(Code::InvalidModel, path, " is ", what);
+  if (const std::string description = bytes ? whatInstead(bytes->span()) : ""; !description.empty())
+    return makeError(Code::InvalidModel, path, " is ", description);
   return bytes;
 }
 
@@ -102,7 +102,7 @@ std::string whatInstead(Span<const uint8_t> bytes) {
   const std::string_view file(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   struct Kind {
     std::string_view begin;
-    const char *what;
+    const char *description;
   };
   constexpr Kind Texts[] = {
       {"version https://git-lfs.github.com",
@@ -129,11 +129,11 @@ std::string whatInstead(Span<const uint8_t> bytes) {
   for (const Kind &kind : Texts) {
     const std::string_view head = file.substr(begin, kind.begin.size());
     if (std::equal(kind.begin.begin(), kind.begin.end(), head.begin(), head.end(), equal))
-      return kind.what;
+      return kind.description;
   }
   for (const Kind &kind : Binaries)
     if (file.substr(0, kind.begin.size()) == kind.begin)
-      return kind.what;
+      return kind.description;
   return {};
 }
 

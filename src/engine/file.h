@@ -20,7 +20,7 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadlin
 Expected<Buffer> readModelFile(const std::string &path, const Span<const uint8_t> *memory,
                                uint64_t limit, const Deadline &deadline = {});
 
-/// What a file is that is plainly no model, and what to do about it: "a Git LFS pointer and not the
+/// Names a file that is plainly no model, and what to do about it: "a Git LFS pointer and not the
 /// file itself; 'git lfs pull' fetches it". Empty if it may be a model.
 std::string whatInstead(Span<const uint8_t> bytes);
 

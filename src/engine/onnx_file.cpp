@@ -24,8 +24,8 @@ float asFloat(uint64_t bits) {
   return value;
 }
 
-/// Where a message's field of a number goes: to the `read` that knows the type. Each of a vector's
-/// elements is a field of its own.
+/// A field of a message, by number, and its destination, whose type chooses the `read`. Each of a
+/// vector's elements is a field of its own.
 template <typename T> struct Field {
   uint32_t number;
   T &to;
@@ -59,14 +59,14 @@ private:
   /// The number of a field that only scans read; no field has the number 0.
   uint32_t scanned(uint32_t number) const { return isScan_ ? number : 0; }
   template <typename... T>
-  void fields(std::string_view message, const char *what, const Field<T> &...known) {
-    for (Message m(message); next(m, what);)
+  void fields(std::string_view message, const char *name, const Field<T> &...known) {
+    for (Message m(message); next(m, name);)
       (void)((m.number == known.number && (read(m, known.to), true)) || ...);
   }
 
   /// The next field, unless something is wrong already or here.
-  bool next(Message &m, const char *what) {
-    // What was made takes time as well to be given back.
+  bool next(Message &m, const char *name) {
+    // It takes time as well to give memory back.
     constexpr Duration ForPart = std::chrono::nanoseconds(128);
     if (++fields_ % 1024 == 0 && status_ &&
         deadline_.left() <= ForPart * static_cast<int64_t>(parts_))
@@ -76,7 +76,7 @@ private:
     if (m.next())
       return true;
     if (!m.isWhole())
-      status_ = {Code::InvalidModel, std::string(what) +
+      status_ = {Code::InvalidModel, std::string(name) +
                                          " is damaged: the type or length of a protobuf field "
                                          "doesn't fit the bytes that are left"};
     return false;

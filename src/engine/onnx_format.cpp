@@ -190,7 +190,7 @@ private:
   size_t guards_ = 0;
 };
 
-/// Whether a flat buffer has one of the texts: after its length, and before a zero.
+/// True if a flat buffer has one of the texts: after its length, and before a zero.
 template <size_t N> bool mentions(std::string_view buffer, const std::string_view (&texts)[N]) {
   return std::any_of(std::begin(texts), std::end(texts), [buffer](std::string_view text) {
     std::string stored{static_cast<char>(text.size()), 0, 0, 0};
@@ -276,10 +276,10 @@ bool paysToPrepack(Span<const uint8_t> bytes) {
   for (const onnx::Node &node : model.graph.nodes) {
     if ((node.op != "Gemm" && node.op != "MatMul") || node.inputs.size() < 2)
       continue;
-    const auto found = matrices.find(node.inputs[1]);
-    if (found == matrices.end() || !counted.insert(node.inputs[1]).second)
+    const auto at = matrices.find(node.inputs[1]);
+    if (at == matrices.end() || !counted.insert(node.inputs[1]).second)
       continue;
-    const onnx::Tensor &matrix = *found->second;
+    const onnx::Tensor &matrix = *at->second;
     if (matrix.shape.size() != 2 || fromOnnx(int64_t(matrix.type)) != ElementType::Float32)
       continue;
     const bool isTransposed =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the engines know of ONNX's format: the numbers of its element types (TensorProto.DataType,
-// and the same ones in ONNX Runtime), and whether a network's weights should be laid out anew.
+// Facts of ONNX's format: the numbers of its element types (TensorProto.DataType, and the same ones
+// in ONNX Runtime), and what has to be known of a model before ONNX Runtime opens it.
 #ifndef MLBRIDGE_ENGINE_ONNX_FORMAT_H
 #define MLBRIDGE_ENGINE_ONNX_FORMAT_H
 
@@ -32,22 +32,22 @@ inline int toOnnx(ElementType type) {
   return number;
 }
 
-/// Whether ONNX Runtime should lay a network's weights out anew when it loads it. Decided by the
-/// file alone, so that every process, in the compiler or serving it, takes the same kernels and so
-/// makes the same bits.
+/// Decides if ONNX Runtime should lay a network's weights out anew when it loads it: by the file
+/// alone, so that every process, in the compiler or serving it, takes the same kernels and so makes
+/// the same bits.
 ///
 /// True if the weights of the main graph's Gemm and MatMul are many (at least 32 768 float32), and
 /// little of them would be padding: packed matrices have a multiple of 16 columns, and one with a
 /// single column is read as if it had 16. False for what isn't a model in ONNX's format.
 bool paysToPrepack(Span<const uint8_t> model);
 
-/// Whether the bytes are ONNX Runtime's own format (a flat buffer, with this identifier).
+/// True for ONNX Runtime's own format (a flat buffer, with this identifier).
 inline bool isOrtFormat(Span<const uint8_t> bytes) {
   return bytes.size() >= 8 && std::memcmp(bytes.data() + 4, "ORTM", 4) == 0;
 }
 
-/// What ONNX Runtime doesn't say of a file, or says wrongly. Of a file in its own format only
-/// isNeverEmpty.
+/// Facts that ONNX Runtime doesn't tell about a file, or tells wrongly. A file in its own format
+/// has only isNeverEmpty.
 struct OnnxFacts {
   std::vector<std::string> defaults;        ///< inputs that are initializers as well
   std::vector<std::string> shapelessInputs; ///< a rank of 0 is not what they have
@@ -62,9 +62,10 @@ OnnxFacts factsOf(Span<const uint8_t> model);
 /// ONNX Runtime ends the process, or gives zeros, if a GRU, LSTM or RNN gets a sequence without
 /// steps or rows. The model with a node before each that fails then; nothing if none needs one.
 std::optional<std::string> guardedModel(Span<const uint8_t> model);
-/// What to say if such a node failed, of ONNX Runtime's message; empty if it's about another node.
+/// The message for a user if such a node failed, made from ONNX Runtime's; empty if that is about
+/// another node.
 std::string guardFailure(std::string_view message);
-/// What to say of an empty input of a model that isNeverEmpty.
+/// The message about an empty input of a model that isNeverEmpty.
 std::string emptyInput(std::string_view name);
 /// Bytes that, after a model's, give it an output for each of `values`: its shape. Its type tells
 /// whether ONNX Runtime knows the rank: it has one length then, which is the rank.

@@ -96,17 +96,18 @@ TEST(OnnxFormat, AnyBytesAreReadWithoutHarm) {
 
 TEST(OnnxFormat, NamesWhatIsPlainlyNoModel) {
   using std::string_literals::operator""s;
-  const auto what = [](const std::string &bytes) { return engine::whatInstead(bytesOf(bytes)); };
-  EXPECT_NE(what("version https://git-lfs.github.com/spec/v1\noid sha256:0\n").find("git lfs pull"),
-            std::string::npos);
+  const auto instead = [](const std::string &bytes) { return engine::whatInstead(bytesOf(bytes)); };
+  EXPECT_NE(
+      instead("version https://git-lfs.github.com/spec/v1\noid sha256:0\n").find("git lfs pull"),
+      std::string::npos);
   for (const char *page :
        {"<!DOCTYPE html><html>", "<html>", "\n  <HTML lang=en>", "\xef\xbb\xbf<!doctype HTML>"})
-    EXPECT_NE(what(page).find("HTML"), std::string::npos) << page;
-  EXPECT_NE(what("PK\3\4"s).find("torch.onnx.export"), std::string::npos);
-  EXPECT_NE(what("\x89HDF\r\n"s).find("HDF5"), std::string::npos);
-  EXPECT_NE(what("\x1f\x8b\x08"s).find("gzip"), std::string::npos);
+    EXPECT_NE(instead(page).find("HTML"), std::string::npos) << page;
+  EXPECT_NE(instead("PK\3\4"s).find("torch.onnx.export"), std::string::npos);
+  EXPECT_NE(instead("\x89HDF\r\n"s).find("HDF5"), std::string::npos);
+  EXPECT_NE(instead("\x1f\x8b\x08"s).find("gzip"), std::string::npos);
   for (const std::string &model : {modelOf(smallNetwork()), ""s, "<"s, " "s, "\xef\xbb\xbf"s})
-    EXPECT_EQ(what(model), "");
+    EXPECT_EQ(instead(model), "");
 }
 
 } // namespace

@@ -34,7 +34,7 @@ public:
     raw = raw.substr(0, raw.size() - rest_.size());
     return whole_;
   }
-  /// Whether all bytes so far were fields.
+  /// True if all bytes so far were fields.
   bool isWhole() const { return whole_; }
 
   uint32_t number = 0;

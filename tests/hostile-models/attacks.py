@@ -190,7 +190,7 @@ def by_value_compress() -> Attack:
 
 @attack
 def two_by_value_and_more() -> Attack:
-    """What is made of inputs by nodes decides, twice, with a node between."""
+    """Values computed from inputs decide shapes, twice, with a node between."""
     nodes = [
         node("Add", ["k", "one"], ["k1"]),
         node("TopK", ["x", "k1"], ["v", "i"], axis=0),

@@ -67,7 +67,7 @@ inline Outcome tryModel(const std::string &path, Duration patience) {
   return found;
 }
 
-/// What a model may be refused with, at opening or later.
+/// The codes with which a model may be refused, at opening or later.
 inline bool isRefusal(Code code) {
   return code == Code::InvalidModel || code == Code::Unsupported || code == Code::LimitExceeded ||
          code == Code::PolicyFailed || code == Code::DeadlineExceeded;

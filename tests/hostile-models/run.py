@@ -71,7 +71,7 @@ def feeds_of(path: Path) -> list[Feed]:
 
 
 def answers(run: Any, feeds: list[Feed]) -> list[Any]:
-    """Of each feed its outputs, or the error as text."""
+    """The outputs for each feed, or the error as text."""
     found: list[Any] = []
     for feed in feeds:
         try:
@@ -157,7 +157,7 @@ def different(ours: Path, theirs: Path) -> str:
 
 
 def judge(ours: dict[str, Any], theirs: dict[str, Any], folder: Path) -> tuple[str, str]:
-    """What came of it, and why if that is a failure."""
+    """The outcome, and the reason if that is a failure."""
     if "died" in ours:
         return "failed", f"the process died: {ours['died']}"
     late = ours["opening"] > OPENING + SLACK

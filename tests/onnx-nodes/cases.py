@@ -42,7 +42,7 @@ class Case:
         return facts["rtol"], facts["atol"]
 
     def has_tensors(self) -> bool:
-        """Whether all inputs and outputs are tensors; else the files of inputs aren't there."""
+        """True if all inputs and outputs are tensors; else the files of inputs aren't there."""
         return bool(json.loads((self.folder / "facts.json").read_text())["tensors"])
 
     def inputs(self) -> dict[str, NDArray[Any]]:

@@ -33,7 +33,7 @@ HALF = 2.0**-9  # two units in the last place of a float16, relative
 
 
 def different(found: Any, expected: Any, rtol: float, atol: float) -> str:
-    """As onnx.backend.test.runner compares; nothing if they agree."""
+    """The difference that onnx.backend.test.runner finds; nothing if they agree."""
     if found.dtype != expected.dtype and expected.dtype != object:
         return f"element type {found.dtype}, expected {expected.dtype}"
     if found.shape != expected.shape:

@@ -48,7 +48,7 @@ def load(folder: Path) -> Network:
 
 
 def digest(answers: list[dict[str, Array]]) -> str:
-    """Of all bits, except that one NaN is like another."""
+    """A hash of all bits, except that one NaN is like another."""
     state = hashlib.sha256()
     for answer in answers:
         for name, value in answer.items():
@@ -108,7 +108,7 @@ def _difference(name: str, found: Array, bounds: Bounds) -> str:
 
 
 def compare(net: Network, answers: list[dict[str, Array]]) -> dict[str, Any]:
-    """With ONNX Runtime; a difference counts only if much noise doesn't explain it."""
+    """Compares with ONNX Runtime; a difference counts only if much noise doesn't explain it."""
     reference = Reference(net)
     elements = left_out = 0
     for number, (feed, answer) in enumerate(zip(net.feeds, answers, strict=True)):

@@ -473,7 +473,7 @@ def pad(d: Draft) -> list[str]:
 
 
 def _indices(d: Draft, length: int, shape: Shape, outside: float = 0.03) -> Array:
-    """At times one of them is out of range."""
+    """Indices, of which one is out of range at times."""
     array = (
         d.numbers.integers(-length, max(length, 1), shape) if length else np.zeros(shape, "int64")
     )

@@ -35,7 +35,7 @@ def tensor_type(dtype: str) -> int:
 
 @dataclass(frozen=True)
 class Value:
-    """What a name stands for. Elements lie between `low` and `high`."""
+    """A tensor of the network, by name. Elements lie between `low` and `high`."""
 
     name: str
     dtype: str
@@ -63,7 +63,7 @@ class Value:
 
 @dataclass
 class Network:
-    """What is compared: the model, and inputs for it, several sets if its lengths change."""
+    """A model to compare, and inputs for it, several sets if its lengths change."""
 
     seed: int
     model: onnx.ModelProto
@@ -99,7 +99,7 @@ class Builder:
         self.lengths: dict[str, tuple[int, ...]] = {}  # of dimensions that change, for each feed
         self.count = 0
 
-    # What there is.
+    # Existing values.
 
     def pick(self, *dtypes: str, rank: int | None = None, least: int = 0) -> Value | None:
         """One of the values so far, rather a late one; none without elements, of which operators
@@ -118,7 +118,7 @@ class Builder:
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
-    # What is added.
+    # New values.
 
     def fresh(self, prefix: str = "v") -> str:
         self.count += 1

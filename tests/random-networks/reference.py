@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What ONNX Runtime answers, and how far from it another right answer may be.
+"""The answers of ONNX Runtime, and how far from them another right answer may be.
 
 A right answer differs by rounding, which later nodes may magnify. How much is measured: the network
 is evaluated again with random relative noise of eight times the unit roundoff on every input,
@@ -129,7 +129,7 @@ class Reference:
         return {name.removesuffix("__raw"): value for name, value in found.items()}
 
     def exact(self, feed: Mapping[str, Array]) -> dict[str, Bounds]:
-        """For each output of a network that rounds nothing."""
+        """The bound for each output of a network that rounds nothing."""
         calm = self.answers(feed)
         return {
             name: Bounds(value, np.zeros(value.shape), np.ones(value.shape, bool))
@@ -140,7 +140,7 @@ class Reference:
     def bounds(
         self, feed: Mapping[str, Array], seed: int, draws: int = _DRAWS, strength: float = 1.0
     ) -> dict[str, Bounds]:
-        """For each output of the network."""
+        """The bound for each output of the network."""
         calm = self.answers(feed)
         values = {name: calm[name] for name in self.outputs}
         distance = {name: np.zeros(value.shape) for name, value in values.items()}
@@ -232,7 +232,7 @@ def _end_with_nodes(graph: onnx.GraphProto) -> None:
 
 
 def _element_types(model: onnx.ModelProto) -> dict[str, int]:
-    """Of all values of the main graph."""
+    """The element types of all values of the main graph."""
     graph = onnx.shape_inference.infer_shapes(model).graph
     kinds = {t.name: t.data_type for t in graph.initializer}
     for info in [*graph.input, *graph.output, *graph.value_info]:

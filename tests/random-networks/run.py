@@ -50,7 +50,7 @@ BAD = ("outside", "error", "unstable", "threads", "died", "instruction sets", "r
 
 
 def instruction_sets() -> list[str]:
-    """What this processor has of those that the engine is built for."""
+    """The instruction sets of the engine that this processor has."""
     flags = ""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("flags"):
@@ -82,7 +82,7 @@ class Judge:
         }
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """What came of one network."""
+        """The outcome of one network."""
         answer = self.best.ask(json.dumps(question))
         if "died" in answer:
             # Either engine may have ended the process.
@@ -131,7 +131,7 @@ def keep(judge: Judge, net: Network, name: str, answer: dict[str, Any]) -> Path:
 
 
 def of_file(path: Path) -> Network:
-    """With inputs from a seed, as the metadata `inputs` of the model say."""
+    """Asks for inputs made from a seed, as the metadata `inputs` of the model say."""
     model = onnx.load(path)
     [ranges] = [json.loads(p.value) for p in model.metadata_props if p.key == "inputs"]
     numbers = np.random.default_rng(len(path.name))

@@ -299,7 +299,7 @@ def one_hot(net: Builder) -> bool:
 
 
 def by_shape(net: Builder) -> bool:
-    """What exporters write to keep a batch dimension: Shape, Gather, Concat, Reshape."""
+    """The nodes that exporters write to keep a batch dimension: Shape, Gather, Concat, Reshape."""
     x = net.pick(*FLOATS, least=2)
     if x is None or 0 in x.shape or not all(isinstance(d, int) for d in x.shape[1:]):
         return False

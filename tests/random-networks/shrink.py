@@ -61,7 +61,7 @@ def _info(name: str, arrays: list[Array]) -> onnx.ValueInfoProto:
 
 
 def _cut(net: Network, name: str, values: list[Array]) -> Network | None:
-    """With an intermediate value as an input; None if nothing becomes smaller."""
+    """The network with an intermediate value as an input; None if nothing becomes smaller."""
     if len({v.ndim for v in values}) != 1 or name in {o.name for o in net.model.graph.output}:
         return None
     model = _copy(net.model)

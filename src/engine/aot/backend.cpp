@@ -83,7 +83,7 @@ bool readAt(int file, uint64_t offset, void *to, size_t size) {
   return got == static_cast<ssize_t>(size);
 }
 
-/// Whether all that the loader maps is in the file: it would die of what isn't.
+/// Checks that all that the loader maps is in the file: it would die of what isn't.
 bool isWholeObject(int file) {
   struct stat info;
   ElfW(Ehdr) head;
@@ -152,7 +152,7 @@ std::vector<TensorSpec> specsOf(const mlb_aot_tensor *tensors, uint64_t size) {
   return specs;
 }
 
-/// What the runners of a model share.
+/// The part of a model that its runners share.
 struct Compiled {
   SharedObject object; // closed last
   const mlb_aot_model *model = nullptr;
@@ -235,15 +235,15 @@ private:
 /// Those that are linked in, by mlbridge_compile_model or registered.
 Registry<const mlb_aot_model *> &linked() {
   static auto &all = *[] {
-    auto *made = new Registry<const mlb_aot_model *>;
+    auto *models = new Registry<const mlb_aot_model *>;
     for (uint64_t i = 0; mlbridge_linked_model; ++i) {
       const mlb_aot_model *const model = mlbridge_linked_model(i);
       if (!model)
         break;
       if (check(model))
-        made->findOrAdd(text(model->name), model);
+        models->findOrAdd(text(model->name), model);
     }
-    return made;
+    return models;
   }();
   return all;
 }

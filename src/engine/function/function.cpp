@@ -132,12 +132,12 @@ public:
   Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
                                                      const OpenOptions &context) override {
     Function function;
-    const Status made = caught("making the function", [&] {
+    const Status status = caught("making the function", [&] {
       function = model_.newFunction();
       return Status();
     });
-    if (!made)
-      return made;
+    if (!status)
+      return status;
     if (!function)
       return Status(Code::InvalidArgument, "the function model made an empty function");
     auto runner = std::make_unique<FunctionRunner>(bound, context, std::move(function));

@@ -125,11 +125,12 @@ template <typename T> void expectWrapping(int type) {
   const std::vector<T> a{most, static_cast<T>(most - 2), T(3), least};
   for (const std::vector<T> &b :
        {std::vector<T>{most, T(5), static_cast<T>(most - 2), T(7)}, {T(1), T(2), T(3), T(4)}}) {
-    const auto of = [&](const std::vector<T> &left, size_t row, size_t column) {
+    const auto element = [&](const std::vector<T> &left, size_t row, size_t column) {
       return static_cast<T>(U(left[2 * row]) * U(b[column]) +
                             U(left[2 * row + 1]) * U(b[2 + column]));
     };
-    const std::vector<T> expected{of(a, 0, 0), of(a, 0, 1), of(a, 1, 0), of(a, 1, 1)};
+    const std::vector<T> expected{element(a, 0, 0), element(a, 0, 1), element(a, 1, 0),
+                                  element(a, 1, 1)};
     const std::vector<T> turned{a[0], a[2], a[1], a[3]};
     for (const bool isConstant : {false, true}) {
       EXPECT_EQ(product("MatMul", type, a, b, {}, isConstant), expected);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is computed while a network is planned: constants, within a budget, and nothing else. Values
-// of inputs on which shapes depend are left to a plan of their own.
+// Computation while a network is planned: constants, within a budget, and nothing else. Values of
+// inputs on which shapes depend are left to a plan of their own.
 #include "engine/native/planner.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace mlbridge::native {
 namespace {
 
-// What may be computed and kept beforehand, besides what files have: bytes, and work of about a
-// nanosecond.
+// The budget of computations beforehand: bytes that are kept, besides those of files, and work of
+// about a nanosecond.
 constexpr uint64_t MostFolded = uint64_t(1) << 26, MostFoldedWork = uint64_t(1) << 28;
 constexpr uint64_t FoldedOfFiles = 12, WorkOfBytes = 4; ///< for each byte of the files, and of that
 constexpr size_t LargestDecision = size_t(1) << 22;     // bytes
@@ -22,8 +22,8 @@ Status tooLate() {
 } // namespace
 
 Planner::Planner(const onnx::Model &model, Weights &weights, const Limits &limits,
-                 const Settled &settled, const Lacking &lacking)
-    : model_(model), weights_(weights), limits_(limits), settled_(settled), lacking_(lacking) {
+                 const Settled &settled, const MissingFeatures &missing)
+    : model_(model), weights_(weights), limits_(limits), settled_(settled), missing_(missing) {
   foldedBytes_ = MostFolded + FoldedOfFiles * weights.size();
   foldedWork_ = MostFoldedWork + WorkOfBytes * foldedBytes_;
 }
@@ -152,7 +152,7 @@ std::optional<uint64_t> Planner::workOf(size_t from, size_t to, bool atWorst) co
 }
 
 bool Planner::isLate() {
-  // What was made takes time as well to be given back.
+  // It takes time as well to give memory back.
   constexpr Duration ForEach = std::chrono::nanoseconds(128);
   if (limits_.deadline.left() <= ForEach * static_cast<int64_t>(values_.size() + steps_.size()))
     fail(tooLate());
@@ -169,7 +169,7 @@ bool Planner::hasTimeFor(uint64_t work) {
   return bool(status_);
 }
 
-// What depends on constants alone is computed now, and is a constant then.
+// Steps that depend on constants alone are done now, and their results are constants then.
 Status Planner::fold(size_t firstStep, uint32_t firstValue) {
   if (firstStep == steps_.size())
     return Status();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What tools ask of a file. Apart from what a compiler needs, which is not to carry it along.
+// The inspection of a file by tools: in a file of its own, since a compiler is not to carry it.
 #include "engine/file.h"
 #include "engine/native/network.h"
 #include "engine/native/onnx/model.h"

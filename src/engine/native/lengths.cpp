@@ -7,7 +7,7 @@
 // Lists of numbers are vectors throughout, searched from the front: they are short, and other
 // containers make the library larger.
 #include "core/nearest.h"
-#include "engine/native/lacking.h"
+#include "engine/native/missing_features.h"
 #include "engine/native/network.h"
 #include "engine/native/planner.h"
 
@@ -35,7 +35,7 @@ Integers quantities(const Stop &stop) {
   return all;
 }
 
-/// What the quantities at a node may have to be. Nothing comes last.
+/// Values that the quantities at a node may have to have. 0 comes last.
 Integers targets(const Stop &stop) {
   Integers all = quantities(stop);
   int64_t sum = 0, product = 1;
@@ -54,7 +54,7 @@ Integers targets(const Stop &stop) {
 
 } // namespace
 
-/// What comes of planning for some lengths.
+/// The outcome of planning for some lengths.
 struct Network::Attempt {
   Integers lengths; ///< of all dynamic dimensions
   SharedPlan plan;
@@ -69,8 +69,8 @@ struct Network::Attempt {
 
 class Network::LengthSearch {
 public:
-  LengthSearch(Network &network, const Lacking &lacking, const Deadline &deadline)
-      : network_(network), lacking_(lacking), deadline_(deadline),
+  LengthSearch(Network &network, const MissingFeatures &missing, const Deadline &deadline)
+      : network_(network), missing_(missing), deadline_(deadline),
         until_(
             Deadline::after(deadline.isNever() ? std::chrono::seconds(1) : deadline.left() / 2)) {
     std::vector<std::string_view> names;
@@ -106,7 +106,7 @@ public:
   Attempt ofAll(int64_t length) { return attempt(Integers(all_.size(), length)); }
   Attempt attempt(const Integers &lengths) {
     ++attempts_;
-    return network_.attempt(lengths, deadline_, lacking_);
+    return network_.attempt(lengths, deadline_, missing_);
   }
   bool isOver() const { return attempts_ >= MostAttempts || until_.hasPassed(); }
 
@@ -129,7 +129,7 @@ private:
     return {};
   }
 
-  /// Whether it is better.
+  /// Takes the other attempt if it is better, and returns that.
   static bool consider(Attempt &best, Attempt other) {
     if (!other.isBetterThan(best))
       return false;
@@ -255,7 +255,7 @@ private:
   }
 
   Network &network_;
-  const Lacking &lacking_;
+  const MissingFeatures &missing_;
   const Deadline deadline_, until_;
   Integers all_;
   std::vector<Integers> tried_, slopes_; ///< slopes: of the quantities, for each variable
@@ -275,37 +275,37 @@ std::vector<Shape> Network::shapesOf(const Shape &lengths) const {
 }
 
 Network::Attempt Network::attempt(const Shape &lengths, const Deadline &deadline,
-                                  const Lacking &lacking) {
-  Attempt made{lengths, nullptr, {}, {}};
-  Expected<SharedPlan> plan = makePlan(shapesOf(lengths), deadline, {}, lacking, &made.stop);
-  made.status = plan.status();
+                                  const MissingFeatures &missing) {
+  Attempt result{lengths, nullptr, {}, {}};
+  Expected<SharedPlan> plan = makePlan(shapesOf(lengths), deadline, {}, missing, &result.stop);
+  result.status = plan.status();
   if (!plan)
-    return made;
-  made.plan = *plan;
-  for (size_t i = 0; made.plan->decisions.empty() && i < signature_.outputs.size(); ++i) {
-    const TensorSpec &declared = signature_.outputs[i], &planned = made.plan->outputs[i];
+    return result;
+  result.plan = *plan;
+  for (size_t i = 0; result.plan->decisions.empty() && i < signature_.outputs.size(); ++i) {
+    const TensorSpec &declared = signature_.outputs[i], &planned = result.plan->outputs[i];
     if (!model_->graph.outputs[i].hasShape || checkShape(declared, planned.shape))
       continue;
-    made.status = {Code::InvalidModel,
-                   "output '" + declared.toString() + "' is in fact " + planned.toString()};
-    made.stop.shapes.push_back(planned.shape);
+    result.status = {Code::InvalidModel,
+                     "output '" + declared.toString() + "' is in fact " + planned.toString()};
+    result.stop.shapes.push_back(planned.shape);
     for (const int64_t length : declared.shape)
       if (length != Dynamic)
-        made.stop.numbers.push_back(length);
+        result.stop.numbers.push_back(length);
   }
-  return made;
+  return result;
 }
 
-Status Network::findLengths(const Deadline &deadline, const Lacking &lacking) {
+Status Network::findLengths(const Deadline &deadline, const MissingFeatures &missing) {
   const auto &outputs = model_->graph.outputs;
   const bool areDeclared =
       std::all_of(outputs.begin(), outputs.end(), [](const auto &o) { return o.hasShape; });
-  LengthSearch search(*this, lacking, deadline);
+  LengthSearch search(*this, missing, deadline);
   const Attempt best = search.best();
   if (best.status)
     someShapes_ = shapesOf(best.lengths);
   if (best.status && !best.plan->decisions.empty()) {
-    // What comes after the values on which shapes depend is seen with some of them.
+    // The nodes after the values on which shapes depend are planned for some such values.
     Status failure;
     for (int sample = 0; sample < 3; ++sample) {
       failure = sampleOutputs(best, sample, deadline).status();
@@ -321,7 +321,7 @@ Status Network::findLengths(const Deadline &deadline, const Lacking &lacking) {
     return {Code::DeadlineExceeded, "the deadline passed while lengths were tried"};
   const Code code = best.status.code();
   if (code == Code::Unsupported) // for these lengths, and perhaps only for them
-    return areDeclared && lacking.isEmpty() && search.ofAll(3).status ? Status() : best.status;
+    return areDeclared && missing.isEmpty() && search.ofAll(3).status ? Status() : best.status;
   if (search.isOver() && areDeclared)
     return Status(); // nobody knows
   if (code != Code::InvalidModel)
@@ -336,10 +336,10 @@ Status Network::findLengths(const Deadline &deadline, const Lacking &lacking) {
                    tried, ")");
 }
 
-Status Network::describeOutputs(LengthSearch &search, const Attempt &found,
+Status Network::describeOutputs(LengthSearch &search, const Attempt &best,
                                 const Deadline &deadline) {
   std::vector<std::vector<Shape>> all; // of the outputs, with various lengths and values
-  const bool depends = !found.plan->decisions.empty();
+  const bool depends = !best.plan->decisions.empty();
   const auto add = [&](const Attempt &attempt) {
     const bool decides = attempt.status && !attempt.plan->decisions.empty();
     for (int sample = 0; decides && sample < 3; ++sample)
@@ -351,14 +351,14 @@ Status Network::describeOutputs(LengthSearch &search, const Attempt &found,
     for (const TensorSpec &output : attempt.plan->outputs)
       all.back().push_back(output.shape);
   };
-  add(found);
+  add(best);
   add(search.ofAll(3));
   const size_t ordinary = all.size();
   for (const Integers &variable : search.variables) {
-    const int64_t length = LengthSearch::lengthOf(found, variable);
+    const int64_t length = LengthSearch::lengthOf(best, variable);
     for (const int64_t other : {length + 1, length * 2, int64_t(1), int64_t(0)})
       if (!depends && !search.isOver())
-        add(search.attempt(LengthSearch::with(found.lengths, variable, other)));
+        add(search.attempt(LengthSearch::with(best.lengths, variable, other)));
   }
   for (size_t i = 0; i < signature_.outputs.size(); ++i) {
     TensorSpec &spec = signature_.outputs[i];
@@ -407,10 +407,10 @@ void fill(uint8_t *zeros, const TensorSpec &spec, int sample) {
 } // namespace
 
 /// The shapes of all outputs if the inputs have certain values.
-Expected<std::vector<Shape>> Network::sampleOutputs(const Attempt &found, int sample,
+Expected<std::vector<Shape>> Network::sampleOutputs(const Attempt &best, int sample,
                                                     const Deadline &deadline) {
   constexpr Duration Longest = std::chrono::milliseconds(50);
-  const Plan &plan = *found.plan;
+  const Plan &plan = *best.plan;
   std::vector<Buffer> memory(plan.inputs.size() + plan.outputs.size() + 1);
   std::vector<uint8_t *> places;
   const auto add = [&](uint64_t size) {
@@ -438,7 +438,7 @@ Expected<std::vector<Shape>> Network::sampleOutputs(const Attempt &found, int sa
     return Status(Code::DeadlineExceeded, "the values on which shapes depend take long");
   const std::vector<const void *> values(outputs.begin(), outputs.end());
   const Expected<SharedPlan> settled =
-      makePlan(shapesOf(found.lengths), deadline, {&plan, values.data()}, {});
+      makePlan(shapesOf(best.lengths), deadline, {&plan, values.data()}, {});
   if (!settled)
     return settled.status();
   std::vector<Shape> shapes;

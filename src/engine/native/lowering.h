@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an operator's implementation sees: the node with its inputs, of known type and shape, and
-// how to say which kernels compute its outputs.
+// The interface for operators: the node with its inputs, of known type and shape, and the calls
+// that say which kernels compute its outputs.
 #ifndef MLBRIDGE_ENGINE_NATIVE_LOWERING_H
 #define MLBRIDGE_ENGINE_NATIVE_LOWERING_H
 
@@ -40,7 +40,7 @@ struct Value {
   const uint8_t *constantBytes() const { return root->constant->data() + offset; }
 };
 
-/// What invalid() and unsupported() give back: the failure, or false where a bool tells.
+/// The result of invalid() and unsupported(): the failure, or false where a bool tells.
 struct Refused {
   const Status &status;
   operator Status() const { return status; }
@@ -60,7 +60,7 @@ public:
 
   /// Null if it was left out.
   Value *in(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
-  /// Whether somebody may read output i.
+  /// True if output i has a name, by which somebody may read it.
   bool wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
   void setResult(size_t i, Value *value);
   /// The only result.
@@ -98,7 +98,7 @@ public:
   bool read(Value *value, Integers &out);
   /// One such number.
   bool read(Value *value, int64_t &out);
-  /// Of any number type.
+  /// One number of any type.
   bool read(Value *value, double &out);
 
   /// A new tensor in the workspace.

@@ -53,10 +53,10 @@ TEST(Native, RunsANetworkAndKeepsItsWeightsOnce) {
 
 TEST(Native, FusesWhatIsFollowedByABiasAndAnActivation) {
   const ModelFile file(smallNetwork());
-  Expected<std::shared_ptr<const Plan>> made = planOf(file.path(), {{1, 2}});
-  ASSERT_TRUE(made) << made.status().toString();
-  EXPECT_EQ((*made)->steps.size(), 2u);
-  EXPECT_EQ((*made)->multiplyAdds, 9u);
+  Expected<std::shared_ptr<const Plan>> planned = planOf(file.path(), {{1, 2}});
+  ASSERT_TRUE(planned) << planned.status().toString();
+  EXPECT_EQ((*planned)->steps.size(), 2u);
+  EXPECT_EQ((*planned)->multiplyAdds, 9u);
 }
 
 TEST(Native, AnActivationOfWhatSomebodyElseReadsIsNotFused) {
@@ -103,9 +103,9 @@ TEST(Native, FoldsWhatIsConstant) {
   g.nodes = {node("Sqrt", {"c"}, {"r"}), node("Exp", {"c"}, {"unused"}),
              node("Add", {"x", "r"}, {"y"})};
   const ModelFile file(g);
-  Expected<std::shared_ptr<const Plan>> made = planOf(file.path(), {{2}});
-  ASSERT_TRUE(made) << made.status().toString();
-  EXPECT_EQ((*made)->steps.size(), 1u);
+  Expected<std::shared_ptr<const Plan>> planned = planOf(file.path(), {{2}});
+  ASSERT_TRUE(planned) << planned.status().toString();
+  EXPECT_EQ((*planned)->steps.size(), 1u);
 }
 
 // Quantiles, as MLGO's policies have them: how many bounds a feature has reached.
@@ -124,9 +124,9 @@ TEST(Native, CountsWhatIsComparedAtOnce) {
                  node("Cast", {"above"}, {"ones"}, {integer("to", FloatType)}),
                  node("ReduceSum", {"ones", "axes"}, {"y"}, {integer("keepdims", keep)})};
       const ModelFile file(g);
-      Expected<std::shared_ptr<const Plan>> made = planOf(file.path(), {{3, 1, 1}});
-      ASSERT_TRUE(made) << made.status().toString();
-      EXPECT_EQ((*made)->steps.size(), 1u);
+      Expected<std::shared_ptr<const Plan>> planned = planOf(file.path(), {{3, 1, 1}});
+      ASSERT_TRUE(planned) << planned.status().toString();
+      EXPECT_EQ((*planned)->steps.size(), 1u);
       Runner runner = runnerOf(file);
       const std::vector<float> x{5, nan, 39};
       ASSERT_TRUE(runner.set("x", x));
@@ -166,8 +166,8 @@ TEST(Native, ShapesMayDependOnValues) {
     for (size_t i = 0; i < x.size(); ++i)
       if (x[i] != 0)
         expected.push_back(static_cast<int64_t>(i));
-    const Span<const int64_t> found = runner.output<int64_t>("where");
-    EXPECT_EQ(std::vector<int64_t>(found.begin(), found.end()), expected);
+    const Span<const int64_t> places = runner.output<int64_t>("where");
+    EXPECT_EQ(std::vector<int64_t>(places.begin(), places.end()), expected);
   }
 }
 
@@ -492,10 +492,10 @@ TEST(Native, ConstantsOfManyBytesAreMadeWhenItRuns) {
   }
   nodes.push_back(node("Sum", parts, {"c"}));
   const ModelFile file(ofConstants(nodes, ints("n", {1}, {large})));
-  Expected<std::shared_ptr<const Plan>> made = planOf(file.path(), {{1}});
-  ASSERT_TRUE(made) << made.status().toString();
+  Expected<std::shared_ptr<const Plan>> planned = planOf(file.path(), {{1}});
+  ASSERT_TRUE(planned) << planned.status().toString();
   size_t bytes = 0;
-  for (const auto &constant : (*made)->constants)
+  for (const auto &constant : (*planned)->constants)
     bytes += constant->size();
   EXPECT_LT(bytes, size_t(80) << 20);
   Runner runner = runnerOf(file);
@@ -529,10 +529,10 @@ TEST(Native, ConstantsThatTakeLongAreMadeWhenItRuns) {
       ofConstants({node("ConstantOfShape", {"n"}, {"m"}), node("MatMul", {"m", "m"}, {"p"}),
                    node("MatMul", {"p", "p"}, {"c"})},
                   ints("n", {2}, {1024, 1024})));
-  const Expected<std::shared_ptr<const Plan>> made = planOf(products.path(), {{1}});
-  ASSERT_TRUE(made) << made.status().toString();
-  EXPECT_GE((*made)->steps.size(), 3u);
-  EXPECT_TRUE((*made)->isLong);
+  const Expected<std::shared_ptr<const Plan>> planned = planOf(products.path(), {{1}});
+  ASSERT_TRUE(planned) << planned.status().toString();
+  EXPECT_GE((*planned)->steps.size(), 3u);
+  EXPECT_TRUE((*planned)->isLong);
 }
 
 TEST(Native, OpeningKeepsItsDeadline) {

@@ -3,7 +3,7 @@
 #include "engine/native/network.h"
 
 #include "engine/file.h"
-#include "engine/native/lacking.h"
+#include "engine/native/missing_features.h"
 #include "engine/native/planner.h"
 #include "engine/native/registry.h"
 
@@ -21,9 +21,9 @@ std::string folderOf(const std::string &path) {
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
 }
 
-Expected<TensorSpec> specOf(const onnx::ValueInfo &info, const char *what) {
+Expected<TensorSpec> specOf(const onnx::ValueInfo &info, const char *kind) {
   if (info.name.empty())
-    return Status(Code::InvalidModel, std::string("an ") + what + " has no name");
+    return Status(Code::InvalidModel, std::string("an ") + kind + " has no name");
   if (!info.isTensor)
     return Status(Code::Unsupported,
                   "it is a sequence, a map or optional; only tensors are supported");
@@ -75,16 +75,16 @@ Status Network::load(const Deadline &deadline) {
   model_ = std::make_unique<onnx::Model>(std::move(*model));
   if (Status s = onnx::sortNodes(*model_, deadline); !s)
     return s;
-  Lacking lacking;
-  if (Status s = checkOperators(deadline, lacking); !s)
+  MissingFeatures missing;
+  if (Status s = checkOperators(deadline, missing); !s)
     return s;
-  if (Status s = readSignature(lacking); !s)
+  if (Status s = readSignature(missing); !s)
     return s;
   weights_ = std::make_unique<Weights>(folder_, file_.size(), deadline);
   // Plans that are made later find the files' contents as they are now.
   for (const onnx::Tensor &tensor : model_->graph.initializers)
     if (Status s = weights_->readExternal(tensor); !s)
-      return lacking.isEmpty() ? s : lacking.status();
+      return missing.isEmpty() ? s : missing.status();
   bool isFixed = true;
   std::vector<Shape> shapes;
   for (const TensorSpec &spec : signature_.inputs) {
@@ -92,14 +92,14 @@ Status Network::load(const Deadline &deadline) {
     shapes.push_back(spec.shape);
   }
   if (!isFixed)
-    return findLengths(deadline, lacking);
-  Expected<SharedPlan> only = makePlan(shapes, deadline, {}, lacking);
+    return findLengths(deadline, missing);
+  Expected<SharedPlan> only = makePlan(shapes, deadline, {}, missing);
   if (!only)
-    return lacking.isEmpty() || only.status().code() == Code::Unsupported ? only.status()
-                                                                          : lacking.status();
+    return missing.isEmpty() || only.status().code() == Code::Unsupported ? only.status()
+                                                                          : missing.status();
   plans_.push_back(*only);
   if (!(*only)->decisions.empty())
-    return findLengths(deadline, lacking);
+    return findLengths(deadline, missing);
   for (size_t i = 0; i < signature_.outputs.size(); ++i) {
     TensorSpec &declared = signature_.outputs[i];
     const TensorSpec &planned = (*only)->outputs[i];
@@ -115,18 +115,18 @@ Status Network::load(const Deadline &deadline) {
   return Status();
 }
 
-Status Network::checkOperators(const Deadline &deadline, Lacking &lacking) const {
+Status Network::checkOperators(const Deadline &deadline, MissingFeatures &missing) const {
   Status status;
   const auto newest = [&](const onnx::Opsets &opsets) {
     const auto version = opsets.find("");
     if (version != opsets.end() && version->second > NewestOperators)
-      lacking.add("the model", "it uses opset version " + std::to_string(version->second) +
+      missing.add("the model", "it uses opset version " + std::to_string(version->second) +
                                    "; the newest that native supports is " +
                                    std::to_string(NewestOperators) +
                                    " (exporters have an option for it, such as opset_version)");
   };
   if (model_->irVersion > NewestFormat)
-    lacking.add("the model", "it has IR version " + std::to_string(model_->irVersion) +
+    missing.add("the model", "it has IR version " + std::to_string(model_->irVersion) +
                                  "; the newest that native supports is " +
                                  std::to_string(NewestFormat) +
                                  "; export the model with an older ir_version");
@@ -142,7 +142,7 @@ Status Network::checkOperators(const Deadline &deadline, Lacking &lacking) const
       const auto version = opsets.find(node.domain);
       if (version == opsets.end() ? !node.domain.empty()
                                   : !findOperator(node.domain, node.op, version->second))
-        lacking.add(
+        missing.add(
             onnx::describe(node),
             unsupportedOperator(node, version == opsets.end() ? 0 : version->second).message());
     };
@@ -153,19 +153,19 @@ Status Network::checkOperators(const Deadline &deadline, Lacking &lacking) const
   return status;
 }
 
-Status Network::readSignature(Lacking &lacking) {
+Status Network::readSignature(MissingFeatures &missing) {
   std::set<std::string_view> initializers;
   bool isWhole = true;
-  const auto add = [&](const onnx::ValueInfo &info, const char *what,
+  const auto add = [&](const onnx::ValueInfo &info, const char *kind,
                        std::vector<TensorSpec> &specs) {
-    Expected<TensorSpec> spec = specOf(info, what);
+    Expected<TensorSpec> spec = specOf(info, kind);
     if (spec) {
       specs.push_back(std::move(*spec));
       return Status();
     }
     if (spec.status().code() != Code::Unsupported)
       return spec.status();
-    lacking.add(std::string(what) + " '" + std::string(info.name) + "'", spec.status().message());
+    missing.add(std::string(kind) + " '" + std::string(info.name) + "'", spec.status().message());
     isWhole = false;
     return Status();
   };
@@ -177,7 +177,7 @@ Status Network::readSignature(Lacking &lacking) {
     if (Status s = add(input, "input", signature_.inputs); !s)
       return s;
     if (isWhole && !input.hasShape) {
-      lacking.add("input '" + std::string(input.name) + "'",
+      missing.add("input '" + std::string(input.name) + "'",
                   "it has no shape; declare its dimensions, dynamic ones where they change");
       isWhole = false;
     }
@@ -186,7 +186,7 @@ Status Network::readSignature(Lacking &lacking) {
     if (Status s = add(output, "output", signature_.outputs); !s)
       return s;
   if (!isWhole)
-    return lacking.status();
+    return missing.status();
   if (Status s = signature_.check(); !s)
     return {Code::InvalidModel, s.message()};
 
@@ -195,16 +195,17 @@ Status Network::readSignature(Lacking &lacking) {
 }
 
 Expected<SharedPlan> Network::makePlan(const std::vector<Shape> &shapes, const Deadline &deadline,
-                                       const Settled &settled, const Lacking &lacking, Stop *stop) {
+                                       const Settled &settled, const MissingFeatures &missing,
+                                       Stop *stop) {
   std::vector<TensorSpec> inputs = signature_.inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
     inputs[i].shape = shapes[i];
-  Planner planner(*model_, *weights_, {deadline, memory_}, settled, lacking);
+  Planner planner(*model_, *weights_, {deadline, memory_}, settled, missing);
   Expected<SharedPlan> plan = planner.plan(inputs);
   if (stop)
     *stop = planner.stop();
-  if (!plan && !planner.lacking().isEmpty() && plan.status().code() != Code::DeadlineExceeded)
-    return planner.lacking().status();
+  if (!plan && !planner.missing().isEmpty() && plan.status().code() != Code::DeadlineExceeded)
+    return planner.missing().status();
   if (!plan || !(*plan)->decisions.empty())
     return plan;
   for (size_t i = 0; i < signature_.outputs.size(); ++i)

@@ -17,7 +17,7 @@ struct Model;
 
 namespace mlbridge::native {
 
-class Lacking;
+class MissingFeatures;
 class Weights;
 struct Stop;
 
@@ -50,19 +50,19 @@ public:
 private:
   Network();
   Status load(const Deadline &deadline);
-  Status readSignature(Lacking &lacking);
-  Status checkOperators(const Deadline &deadline, Lacking &lacking) const;
-  // Of lengths.cpp.
+  Status readSignature(MissingFeatures &missing);
+  Status checkOperators(const Deadline &deadline, MissingFeatures &missing) const;
+  // In lengths.cpp.
   class LengthSearch;
   struct Attempt;
   std::vector<Shape> shapesOf(const Shape &lengths) const;
-  Attempt attempt(const Shape &lengths, const Deadline &deadline, const Lacking &lacking);
-  Status findLengths(const Deadline &deadline, const Lacking &lacking);
-  Status describeOutputs(LengthSearch &search, const Attempt &found, const Deadline &deadline);
-  Expected<std::vector<Shape>> sampleOutputs(const Attempt &found, int sample,
+  Attempt attempt(const Shape &lengths, const Deadline &deadline, const MissingFeatures &missing);
+  Status findLengths(const Deadline &deadline, const MissingFeatures &missing);
+  Status describeOutputs(LengthSearch &search, const Attempt &best, const Deadline &deadline);
+  Expected<std::vector<Shape>> sampleOutputs(const Attempt &best, int sample,
                                              const Deadline &deadline);
   Expected<SharedPlan> makePlan(const std::vector<Shape> &shapes, const Deadline &deadline,
-                                const Settled &settled, const Lacking &lacking,
+                                const Settled &settled, const MissingFeatures &missing,
                                 Stop *stop = nullptr);
 
   std::string path_;
@@ -73,7 +73,7 @@ private:
   std::mutex mutex_;
   std::condition_variable planned_;
   bool isPlanning_ = false; ///< one thread at a time, and the mutex isn't held meanwhile
-  // What planning needs; gone once the only plan is made.
+  // Planning needs these; they are gone once the only plan is made.
   Buffer file_;
   std::string folder_; ///< of other files; empty for a model from memory
   std::unique_ptr<engine::onnx::Model> model_;
@@ -81,7 +81,7 @@ private:
   std::vector<SharedPlan> plans_; ///< the last used ones
 };
 
-/// What `mlbridge inspect` says of a file. Errors: those of Network::open, except that what native
+/// The report of `mlbridge inspect`. Errors: those of Network::open, except that what native
 /// doesn't run is in the report.
 struct Inspection {
   struct Use {
@@ -96,15 +96,15 @@ struct Inspection {
   std::map<std::string, int64_t> opsets;
   std::string signature; ///< as the file has it, whatever its types
   Metadata metadata;
-  /// Of one evaluation, with dynamic lengths taken as 1, or as some that they can have; 0 where it
-  /// can't be planned.
+  /// Cost of one evaluation, with dynamic lengths taken as 1, or as some that they can have; 0
+  /// where it can't be planned.
   uint64_t multiplyAdds = 0;
   uint64_t steps = 0, workspace = 0;
   Status native; ///< Ok: native runs it
 };
 Expected<Inspection> inspect(const std::string &path);
 
-/// Of tools, which no compiler waits for: a minute.
+/// A minute for tools, which no compiler waits for.
 Limits toolLimits();
 
 } // namespace mlbridge::native

@@ -13,7 +13,7 @@ constexpr uint64_t Alignment = 64;
 
 uint64_t aligned(uint64_t size) { return (size + Alignment - 1) / Alignment * Alignment; }
 
-/// Whether the kernel may write over an operand that has as many elements as its result.
+/// True if the kernel may write over an operand that has as many elements as its result.
 bool worksInPlace(KernelId id) {
   switch (id) {
 #define MLBRIDGE_CASE(name)                                                                        \
@@ -151,7 +151,7 @@ Status Planner::placeValues(Plan &plan) {
       open = loops[open].parent;
     }
   }
-  // What lives both inside and outside of a loop lives all through it.
+  // A value that lives both inside and outside of a loop lives all through it.
   for (Life &life : lives)
     if (life.first != SIZE_MAX) {
       size_t first = life.first, last = life.last;

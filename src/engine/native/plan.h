@@ -24,7 +24,7 @@ using Integers = std::vector<int64_t>;
 
 enum class Place : uint8_t { None, Input, Output, Workspace, Constant };
 
-/// Where an operand lies: `offset` bytes into input, output or constant `index`, or into the
+/// The place of an operand: `offset` bytes into input, output or constant `index`, or into the
 /// workspace. None is a null pointer.
 struct Operand {
   Place place = Place::None;
@@ -58,7 +58,7 @@ struct Fault {
 };
 
 struct Plan {
-  /// Of fixed shapes.
+  /// All have fixed shapes.
   std::vector<TensorSpec> inputs, outputs;
   /// Not empty: this plan computes values on which the network's shapes depend, its outputs, and
   /// these say which ones. The network is then planned for these values: see Network::plan.
@@ -75,8 +75,8 @@ struct Plan {
   bool isLong = false; ///< an evaluation takes milliseconds, or nobody knows
 };
 
-/// What opening and planning may take. What is computed beforehand is bounded by numbers that are
-/// the same on each machine, so that plans are, too.
+/// Limits of opening and planning. Computations beforehand are bounded by numbers that are the same
+/// on each machine, so that plans are, too.
 struct Limits {
   Deadline deadline;
   uint64_t memory = uint64_t(1) << 30; ///< bytes of inputs, outputs and workspace of one evaluation

@@ -262,8 +262,8 @@ Expected<SharedPlan> Planner::plan(const std::vector<TensorSpec> &inputs) {
   if (!planned)
     return planned.status();
   stop_ = {planned_ + 1, true, {}, {}};
-  if (!lacking_.isEmpty())
-    return lacking_.status();
+  if (!missing_.isEmpty())
+    return missing_.status();
   Values results = std::move(*planned);
   std::vector<TensorSpec> outputs;
   if (!decisions_.empty())
@@ -392,9 +392,9 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
 bool Planner::goesOn(const onnx::Node &node, Scope &scope, const Status &failure) {
   if (failure.code() != Code::Unsupported)
     return false;
-  // What can't be settled may just follow from what is lacking.
-  if (!isUnsettled_ || lacking_.isEmpty())
-    lacking_.add(onnx::describe(node), failure.message());
+  // Values that can't be settled may just follow from a missing feature.
+  if (!isUnsettled_ || missing_.isEmpty())
+    missing_.add(onnx::describe(node), failure.message());
   isUnsettled_ = isPending_ = isAsked_ = false;
   status_ = Status();
   for (const std::string_view output : node.outputs)
@@ -512,9 +512,9 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope, const Values 
     return {Code::InvalidModel, "the model doesn't say which version of the operators of domain " +
                                     quoted(node.domain) + " it uses"};
   const Operator *op = findOperator(node.domain, node.op, opset->second);
-  if (!op && lacking_.isEmpty())
+  if (!op && missing_.isEmpty())
     return unsupportedOperator(node, opset->second);
-  if (!op) { // it is known to be lacking
+  if (!op) { // it is known to be missing
     for (const std::string_view output : node.outputs)
       if (!output.empty())
         if (Status s = define(scope, output, unknown()); !s)

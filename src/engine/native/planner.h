@@ -3,8 +3,8 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_PLANNER_H
 #define MLBRIDGE_ENGINE_NATIVE_PLANNER_H
 
-#include "engine/native/lacking.h"
 #include "engine/native/lowering.h"
+#include "engine/native/missing_features.h"
 
 #include <deque>
 #include <unordered_map>
@@ -22,7 +22,7 @@ public:
   /// Bytes of the files that were read.
   uint64_t size() const { return size_ + files_.size(); }
   Expected<SharedBytes> elements(const onnx::Tensor &tensor);
-  /// What was made of an initializer under a key, or null.
+  /// The packed form of an initializer under a key, or null.
   SharedBytes &packed(const onnx::Tensor *tensor, Integers key) {
     return packed_[{tensor, std::move(key)}];
   }
@@ -34,7 +34,7 @@ private:
   std::map<std::pair<const onnx::Tensor *, Integers>, SharedBytes> packed_;
 };
 
-/// Where planning stopped, and what that may depend on if it is lengths that don't fit.
+/// The node at which planning stopped, and what that may depend on if it is lengths that don't fit.
 struct Stop {
   size_t progress = 0;       ///< how many nodes were planned
   bool isAtEnd = false;      ///< all of them
@@ -57,17 +57,17 @@ public:
   };
   using Opsets = onnx::Opsets;
 
-  /// `lacking`: what is known to be lacking already, every operator that native doesn't have among
-  /// it.
+  /// `missing`: features that are known to be missing, every operator that native doesn't have
+  /// among them.
   Planner(const onnx::Model &model, Weights &weights, const Limits &limits,
-          const Settled &settled = {}, const Lacking &lacking = {});
+          const Settled &settled = {}, const MissingFeatures &missing = {});
 
   /// `inputs`: of fixed shapes, in the order of the graph's inputs that are no initializers. If
   /// shapes depend on values that aren't settled, the plan is one that computes these values.
   /// Errors: InvalidModel, Unsupported, LimitExceeded, DeadlineExceeded.
   Expected<SharedPlan> plan(const std::vector<TensorSpec> &inputs);
-  /// All that native lacks, as far as the plan came. The plan fails unless this is empty.
-  const Lacking &lacking() const { return lacking_; }
+  /// All missing features, as far as the plan came. The plan fails unless this is empty.
+  const MissingFeatures &missing() const { return missing_; }
   const Stop &stop() const { return stop_; }
 
   // For operators with graphs.
@@ -92,7 +92,7 @@ public:
   Value *fault();
   void emit(KernelId kernel, const Values &results, const Values &reads,
             const Integers &parameters);
-  /// What the kernel makes of x: once for all plans if x is a constant of the file.
+  /// The kernel's result for x: made once for all plans if x is a constant of the file.
   Value *packed(KernelId kernel, const Shape &shape, Value *x, const Integers &parameters);
   /// All bytes of a value on which shapes depend; null on failure.
   const uint8_t *bytesOf(Value *value);
@@ -103,11 +103,11 @@ public:
   bool isLate();
   /// Fails if there is no time for so much work.
   bool hasTimeFor(uint64_t work);
-  /// Those of a tensor in the file.
+  /// The elements of a tensor in the file.
   Expected<SharedBytes> elements(const onnx::Tensor &tensor);
   /// The step that made `value`, if changing it changes nothing else.
   Draft *onlyProducer(Value *value);
-  /// Of the last step.
+  /// Adds them to the last step.
   void countMultiplyAdds(uint64_t count);
 
 private:
@@ -127,7 +127,7 @@ private:
   Status planNodes(const std::vector<onnx::Node> &nodes, Scope &scope);
   Status planNode(const onnx::Node &node, Scope &scope);
   Status planOperator(const onnx::Node &node, Scope &scope, const Values &inputs);
-  /// After a node has failed: whether planning goes on, to find out what else is lacking.
+  /// After a node has failed: true if planning goes on, to find the other missing features.
   bool goesOn(const onnx::Node &node, Scope &scope, const Status &failure);
   void noteStop(const onnx::Node &node, const Values &inputs);
   /// A node of which an input is unknown.
@@ -157,7 +157,7 @@ private:
   const Settled settled_;
   Status status_;
   bool isUnsettled_ = false;
-  Lacking lacking_;
+  MissingFeatures missing_;
   Stop stop_;
   std::deque<Value> values_;
   std::vector<Draft> steps_;
@@ -168,7 +168,7 @@ private:
   Values decisions_; ///< on whose values shapes depend
   std::vector<uint64_t> decisionIds_;
   uint64_t nextDecision_ = 0;
-  // Of the node at hand.
+  // The node at hand.
   size_t firstStep_ = 0;
   uint32_t firstValue_ = 0;
   bool isPending_ = false; ///< the operator at hand depends on one that isn't settled

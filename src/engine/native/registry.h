@@ -27,9 +27,9 @@ struct Operator {
   // Short texts are in the table itself: pointers have to be relocated when a compiler loads it.
   char name[26];
   uint8_t first; ///< version of the operator set that means this; later ones do, up to another row
-  /// What each input is: T, one of `types`, the same for all T; U any, the same for all U; A any;
-  /// I int32 or int64; L int64; B bool. In lower case it may be left out. A '*' at the end: the
-  /// last one repeated.
+  /// The type of each input: T, one of `types`, the same for all T; U any, the same for all U; A
+  /// any; I int32 or int64; L int64; B bool. In lower case it may be left out. A '*' at the end:
+  /// the last one repeated.
   char inputs[9];
   uint16_t types;
   uint8_t outputs;  ///< at most, or AnyNumber
@@ -46,7 +46,7 @@ constexpr uint8_t SelfDeciding = 0x80;
 /// Null if there is none; ONNX's own domain is "". `version` is that of the operator set.
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version);
 
-/// The failure that names what is lacking.
+/// The failure that names the operator and its version.
 Status unsupportedOperator(const onnx::Node &node, int64_t version);
 /// Number and types of the inputs. Errors: InvalidModel, Unsupported (a type).
 Status checkInputs(const Operator &op, const Values &inputs);

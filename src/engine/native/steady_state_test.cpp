@@ -48,11 +48,11 @@ TEST(NativeSteadyState, AllocatesNothingAndTakesNoLock) {
   };
   ASSERT_TRUE(once()) << runner.status().toString();
   const size_t before = calls;
-  bool right = true;
+  bool succeeded = true;
   for (int i = 0; i < 1000; ++i)
-    right &= once();
+    succeeded &= once();
   EXPECT_EQ(calls, before);
-  EXPECT_TRUE(right);
+  EXPECT_TRUE(succeeded);
 }
 
 TEST(NativeSteadyState, LengthsThatWereThereBeforeAllocateNothing) {
@@ -68,11 +68,11 @@ TEST(NativeSteadyState, LengthsThatWereThereBeforeAllocateNothing) {
   for (const size_t rows : {8, 3, 5, 8, 3, 5})
     ASSERT_TRUE(once(rows)) << runner.status().toString();
   const size_t before = calls;
-  bool right = true;
+  bool succeeded = true;
   for (int i = 0; i < 100; ++i)
     for (const size_t rows : {8, 3, 5})
-      right &= once(rows);
-  EXPECT_TRUE(right);
+      succeeded &= once(rows);
+  EXPECT_TRUE(succeeded);
   // The caller's set() makes the shape, once or twice; the engine adds nothing.
   EXPECT_LE(calls - before, 600u);
 }

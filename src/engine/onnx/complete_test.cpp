@@ -58,25 +58,25 @@ TEST(OnnxStrings, AreEmptyUntilTheyAreSet) {
 TEST(OnnxStrings, OfManyThreads) {
   Model model = Model::open(golden("words"));
   ASSERT_TRUE(model.bind(*model.modelSignature()));
-  std::vector<int> right(4);
+  std::vector<int> correct(4);
   std::vector<std::thread> threads;
   threads.reserve(4);
   for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&model, &right, t] {
+    threads.emplace_back([&model, &correct, t] {
       Runner runner = model.newRunner();
       for (int i = 0; i < 200; ++i) {
         const std::string own = std::to_string(t) + "/" + std::to_string(i);
         (void)runner.set("many", std::vector<std::string>(size_t(i % 4), own));
         (void)runner.set("pair", std::vector<std::string>{own, own});
         (void)runner.set("word", own);
-        right[size_t(t)] +=
+        correct[size_t(t)] +=
             runner.evaluate() && strings(runner, "alone")[0] == own &&
             strings(runner, "all") == std::vector<std::string>(size_t(i % 4) + 2, own);
       }
     });
   for (std::thread &thread : threads)
     thread.join();
-  EXPECT_EQ(right, std::vector<int>(4, 200));
+  EXPECT_EQ(correct, std::vector<int>(4, 200));
 }
 
 template <typename T> void expectScalar(Runner &runner, const std::string &name, T value) {

@@ -26,7 +26,7 @@ std::string environment(const char *name) {
   return value ? value : "";
 }
 
-// What cannot be looked at is not there.
+// A file that can't be looked at is not there.
 
 bool isFile(const std::string &path) {
   std::error_code failed;
@@ -73,8 +73,8 @@ std::string wheelBelow(const std::string &prefix) {
   const std::string lib = join(prefix, "lib");
   for (const std::string &python : entries(lib, "python3"))
     for (const char *packages : {"site-packages", "dist-packages"})
-      if (std::string found = wheelIn(join(join(lib, python), packages)); !found.empty())
-        return found;
+      if (std::string library = wheelIn(join(join(lib, python), packages)); !library.empty())
+        return library;
   return {};
 }
 
@@ -93,20 +93,20 @@ std::string folderOfThisComponent() {
 std::string libraryAt(const std::string &path) {
   if (isFile(path))
     return path;
-  if (std::string found = libraryIn(path); !found.empty())
-    return found;
+  if (std::string library = libraryIn(path); !library.empty())
+    return library;
   for (const char *below : {"lib", "capi", "onnxruntime/capi"})
-    if (std::string found = libraryIn(join(path, below)); !found.empty())
-      return found;
+    if (std::string library = libraryIn(join(path, below)); !library.empty())
+      return library;
   return wheelBelow(path);
 }
 
 bool searchLibraries(const std::function<bool(const std::string &)> &tryOne,
                      std::vector<std::string> &looked) {
-  const auto offer = [&](const std::string &found, const std::string &place) {
-    if (!found.empty() && tryOne(found))
+  const auto offer = [&](const std::string &library, const std::string &place) {
+    if (!library.empty() && tryOne(library))
       return true;
-    if (found.empty())
+    if (library.empty())
       looked.push_back(place);
     return false;
   };
@@ -119,10 +119,11 @@ bool searchLibraries(const std::function<bool(const std::string &)> &tryOne,
   std::string folder = own;
   for (int level = 0; level < AncestorLevels && folder.size() > 1; ++level) {
     if (isTrustedFolder(folder)) {
-      if (std::string found = wheelIn(folder); !found.empty() && tryOne(found))
+      if (std::string library = wheelIn(folder); !library.empty() && tryOne(library))
         return true;
       for (const char *venv : {"venv", ".venv"})
-        if (std::string found = wheelBelow(join(folder, venv)); !found.empty() && tryOne(found))
+        if (std::string library = wheelBelow(join(folder, venv));
+            !library.empty() && tryOne(library))
           return true;
     }
     folder.resize(folder.rfind('/'));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where ONNX Runtime's shared library may lie on this machine.
+// The search for ONNX Runtime's shared library on this machine.
 #ifndef MLBRIDGE_ENGINE_ONNX_LOCATE_H
 #define MLBRIDGE_ENGINE_ONNX_LOCATE_H
 

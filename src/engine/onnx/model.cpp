@@ -127,14 +127,14 @@ Status setOptions(const Runtime &runtime, const Options &options, bool prepack,
       {kOrtSessionOptionsConfigAllowInterOpSpinning, options.spin ? "1" : "0"},
       {kOrtSessionOptionsConfigDisablePrepacking, prepack ? "0" : "1"},
       {kOrtSessionOptionsDisableSpecifiedOptimizers, WrongOptimizer},
-      // Of a file in ORT format: what was read is used in place.
+      // The bytes of a file in ORT format are used in place.
       {kOrtSessionOptionsConfigUseORTModelBytesDirectly, "1"},
       {kOrtSessionOptionsConfigUseORTModelBytesForInitializers, "1"},
   };
   config.insert(config.end(), options.config.begin(), options.config.end());
   Status s;
-  const auto ok = [&](OrtStatus *status, const std::string &what) {
-    s = take(api, status, Code::InvalidArgument, "options of the session: " + what);
+  const auto ok = [&](OrtStatus *status, const std::string &option) {
+    s = take(api, status, Code::InvalidArgument, "options of the session: " + option);
     return s.ok();
   };
   if (!ok(api->SetIntraOpNumThreads(to, options.threads), "threads") ||
@@ -151,7 +151,7 @@ Status setOptions(const Runtime &runtime, const Options &options, bool prepack,
   return addCustomOps(api, options.customOps, to);
 }
 
-/// What ZipMap makes of a classifier's probabilities.
+/// True for the type that ZipMap makes of a classifier's probabilities.
 bool isListOfMaps(const OrtApi *api, const OrtTypeInfo *type) {
   const OrtSequenceTypeInfo *sequence = nullptr;
   Scoped<OrtTypeInfo> element(api->ReleaseTypeInfo);
@@ -199,7 +199,7 @@ Status readSpec(const OrtApi *api, const OrtTypeInfo *type, const std::string &w
 
 /// Inputs or outputs of a session, by the functions of the C API for them.
 struct Side {
-  const char *what;
+  const char *kind;
   OrtStatus *(ORT_API_CALL *count)(const OrtSession *, size_t *);
   OrtStatus *(ORT_API_CALL *name)(const OrtSession *, size_t, OrtAllocator *, char **);
   OrtStatus *(ORT_API_CALL *type)(const OrtSession *, size_t, OrtTypeInfo **);
@@ -211,7 +211,7 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
                  std::vector<std::pair<std::string, Status>> *leftOut) {
   const OrtApi *api = runtime.api;
   size_t count = 0;
-  std::string who = side.what;
+  std::string who = side.kind;
   Status s;
   const auto ok = [&](OrtStatus *status) {
     s = take(api, status, Code::InvalidModel, who);
@@ -220,7 +220,7 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
   if (!ok(side.count(session, &count)))
     return s;
   for (size_t i = 0; i < count; ++i) {
-    who = std::string(side.what) + " " + std::to_string(i);
+    who = std::string(side.kind) + " " + std::to_string(i);
     char *name = nullptr;
     if (!ok(side.name(session, i, runtime.allocator, &name)))
       return s;
@@ -228,7 +228,7 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
     spec.name = takeText(runtime, name);
     if (spec.name.empty() || !isUtf8(spec.name))
       return makeError(Code::InvalidModel, who, " has no name, or one that is not UTF-8");
-    who = std::string(side.what) + " '" + spec.name + "'";
+    who = std::string(side.kind) + " '" + spec.name + "'";
     Scoped<OrtTypeInfo> type(api->ReleaseTypeInfo);
     if (!ok(side.type(session, i, type.out())))
       return s;
@@ -243,7 +243,7 @@ Status readSpecs(const Runtime &runtime, const OrtSession *session, const Side &
   return Status();
 }
 
-/// What a session says of a file that it can't load, as a compiler's user should read it.
+/// Words a session's refusal of a file as a compiler's user should read it.
 Status explained(const Status &status, const Runtime &runtime) {
   if (status)
     return status;
@@ -395,10 +395,10 @@ Status Model::checkRanks(const std::string &path, Span<const uint8_t> bytes,
     s = readSpecs(runtime_, session.get(), side, outputs, &leftOut);
   for (const std::string &name : doubtful) {
     const std::string probe = engine::shapeProbeName(name);
-    const auto found =
+    const auto answer =
         std::find_if(outputs.begin(), outputs.end(),
                      [&probe](const TensorSpec &output) { return output.name == probe; });
-    if (!s || found == outputs.end() || found->shape != Shape{0})
+    if (!s || answer == outputs.end() || answer->shape != Shape{0})
       return makeError(Code::Unsupported, path, ": output '", name, "' has no shape; ",
                        StateShapes);
   }

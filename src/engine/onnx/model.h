@@ -20,7 +20,7 @@
 
 namespace mlbridge::onnx {
 
-/// What an onnx: URI says after '?'; the README has the table. The defaults are for networks of a
+/// The options of an onnx: URI; the README has the table. The defaults are for networks of a
 /// compiler, which evaluates one row at a time.
 struct Options {
   std::string runtime;         ///< library or folder; empty: search

@@ -307,9 +307,9 @@ TEST(Onnx, EightThreadsShareOneModel) {
   ASSERT_TRUE(model.bind(*model.modelSignature()));
   std::vector<std::thread> threads;
   threads.reserve(8);
-  std::vector<int> right(8);
+  std::vector<int> correct(8);
   for (int t = 0; t < 8; ++t)
-    threads.emplace_back([&model, &right, t] {
+    threads.emplace_back([&model, &correct, t] {
       Runner runner = model.newRunner();
       for (int i = 0; i < 500; ++i) {
         const int best = (t + i) % 3;
@@ -319,12 +319,12 @@ TEST(Onnx, EightThreadsShareOneModel) {
         *runner.input<int64_t>("step").data() = i + 1;
         if (runner.evaluate() && runner.output<int64_t>("action")[0] == best &&
             runner.output<float>("logits")[size_t(best)] == static_cast<float>((t + 1) * (i + 1)))
-          ++right[size_t(t)];
+          ++correct[size_t(t)];
       }
     });
   for (std::thread &thread : threads)
     thread.join();
-  EXPECT_EQ(right, std::vector<int>(8, 500));
+  EXPECT_EQ(correct, std::vector<int>(8, 500));
 }
 
 TEST(Onnx, ThreadsOpenModelsAtTheSameTime) {

@@ -9,14 +9,14 @@
 namespace mlbridge::onnx {
 namespace {
 
-/// What an empty tensor points to.
+/// The data of an empty tensor.
 alignas(64) char nothing[64];
 
 ONNXTensorElementDataType toOrt(ElementType type) {
   return static_cast<ONNXTensorElementDataType>(engine::toOnnx(type));
 }
 
-/// What a model's user should read of ONNX Runtime's failure.
+/// Words ONNX Runtime's failure for the model's user.
 Status explained(const Status &failure) {
   const std::string &text = failure.message();
   if (const std::string guarded = engine::guardFailure(text); !guarded.empty())
@@ -104,28 +104,26 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
 }
 
 Status Runner::makeBinding() {
-  const OrtApi *api = model_.runtime().api;
-  OrtStatus *failure = api->CreateIoBinding(model_.session(), &binding_);
+  OrtStatus *failure = api_->CreateIoBinding(model_.session(), &binding_);
   for (size_t i = 0; i < inputs_.size() && !failure; ++i)
     if (inputs_[i].sized)
-      failure = api->BindInput(binding_, model_.inputNames()[i], inputValues_[i]);
+      failure = api_->BindInput(binding_, model_.inputNames()[i], inputValues_[i]);
   for (size_t i = 0; i < outputs_.size() && !failure; ++i)
     failure =
         outputs_[i].perCall
-            ? api->BindOutputToDevice(binding_, model_.outputNames()[i], model_.runtime().memory)
-            : api->BindOutput(binding_, model_.outputNames()[i], outputValues_[i]);
-  return take(api, failure, Code::Internal, "binding the buffers");
+            ? api_->BindOutputToDevice(binding_, model_.outputNames()[i], model_.runtime().memory)
+            : api_->BindOutput(binding_, model_.outputNames()[i], outputValues_[i]);
+  return take(api_, failure, Code::Internal, "binding the buffers");
 }
 
 // ONNX Runtime doesn't write an output that it was given memory for if that is an input of the
 // graph too, but replaces it: the binding then has the input. What it does with an output depends
 // on the graph alone, so the first evaluation settles for which outputs its own memory is taken.
 Status Runner::adoptOutputs() {
-  const OrtApi *api = model_.runtime().api;
   OrtAllocator *allocator = model_.runtime().allocator;
   OrtValue **values = nullptr;
   size_t count = 0;
-  if (Status s = take(api, api->GetBoundOutputValues(binding_, allocator, &values, &count),
+  if (Status s = take(api_, api_->GetBoundOutputValues(binding_, allocator, &values, &count),
                       Code::Internal, "the outputs");
       !s)
     return s;
@@ -136,19 +134,19 @@ Status Runner::adoptOutputs() {
   for (size_t i = 0; i < count; ++i) {
     void *data = nullptr;
     if (status && !outputs_[i].perCall)
-      status = take(api, api->GetTensorMutableData(values[i], &data), Code::PolicyFailed,
+      status = take(api_, api_->GetTensorMutableData(values[i], &data), Code::PolicyFailed,
                     "output '" + outputs_[i].spec->name + "'");
     if (status && (outputs_[i].perCall || data != outputs_[i].own.data())) {
       outputs_[i].perCall = anyPerCall_ = true;
       std::swap(outputValues_[i], values[i]);
     }
     if (values[i])
-      api->ReleaseValue(values[i]);
+      api_->ReleaseValue(values[i]);
   }
   if (values)
     allocator->Free(allocator, static_cast<void *>(values));
   if (status && anyPerCall_) {
-    api->ReleaseIoBinding(binding_);
+    api_->ReleaseIoBinding(binding_);
     binding_ = nullptr;
   }
   isSettled_ = status.ok();
@@ -156,17 +154,15 @@ Status Runner::adoptOutputs() {
 }
 
 Runner::~Runner() {
-  const OrtApi *api = model_.runtime().api;
   if (binding_)
-    api->ReleaseIoBinding(binding_);
+    api_->ReleaseIoBinding(binding_);
   for (std::vector<OrtValue *> *values : {&inputValues_, &outputValues_})
     for (OrtValue *value : *values)
       if (value)
-        api->ReleaseValue(value);
+        api_->ReleaseValue(value);
 }
 
 Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
-  const OrtApi *api = model_.runtime().api;
   const TensorSpec &spec = *slot.spec;
   const Span<const int64_t> wanted(shape, spec.shape.size());
   if (Status s = checkShape(spec, wanted); !s)
@@ -174,7 +170,7 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
   const uint64_t bytes = *elementCount(wanted) * width(spec.type);
   // The memory may move, so the old value goes first.
   if (value)
-    api->ReleaseValue(value);
+    api_->ReleaseValue(value);
   value = nullptr;
   slot.data = nothing;
   slot.count = 0;
@@ -185,9 +181,9 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
   if (Status s = slot.own.resize(std::max<uint64_t>(bytes, sizeof nothing)); !s)
     return s.withContext("'" + spec.name + "'");
   if (Status s =
-          take(api,
-               api->CreateTensorWithDataAsOrtValue(model_.runtime().memory, slot.own.data(), bytes,
-                                                   shape, wanted.size(), toOrt(spec.type), &value),
+          take(api_,
+               api_->CreateTensorWithDataAsOrtValue(model_.runtime().memory, slot.own.data(), bytes,
+                                                    shape, wanted.size(), toOrt(spec.type), &value),
                Code::LimitExceeded, "'" + spec.name + "'");
       !s)
     return s;
@@ -203,11 +199,11 @@ Status Runner::makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count
   if (count > UINT32_MAX)
     return makeError(Code::LimitExceeded, "'", slot.spec->name, "': too many strings in ",
                      toString(shape));
-  const OrtApi *api = model_.runtime().api;
-  if (Status s = take(api,
-                      api->CreateTensorAsOrtValue(model_.runtime().allocator, shape.data(),
-                                                  shape.size(), toOrt(ElementType::String), &value),
-                      Code::LimitExceeded, "'" + slot.spec->name + "'");
+  if (Status s =
+          take(api_,
+               api_->CreateTensorAsOrtValue(model_.runtime().allocator, shape.data(), shape.size(),
+                                            toOrt(ElementType::String), &value),
+               Code::LimitExceeded, "'" + slot.spec->name + "'");
       !s)
     return s;
   slot.texts.assign(count, mlb_string{});
@@ -219,7 +215,6 @@ Status Runner::makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count
 }
 
 Status Runner::writeStrings() {
-  const OrtApi *api = model_.runtime().api;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].spec->type != ElementType::String)
       continue;
@@ -227,7 +222,7 @@ Status Runner::writeStrings() {
       const mlb_string &from = inputs_[i].texts[k];
       char *to = nullptr;
       if (Status s = take(
-              api, api->GetResizedStringTensorElementBuffer(inputValues_[i], k, from.size, &to),
+              api_, api_->GetResizedStringTensorElementBuffer(inputValues_[i], k, from.size, &to),
               Code::LimitExceeded, "'" + inputs_[i].spec->name + "'");
           !s)
         return s;
@@ -239,9 +234,8 @@ Status Runner::writeStrings() {
 }
 
 Status Runner::readStrings(Slot &slot, const OrtValue *value, size_t count) {
-  const OrtApi *api = model_.runtime().api;
   const auto done = [&](OrtStatus *status) {
-    return take(api, status, Code::PolicyFailed, "output '" + slot.spec->name + "'");
+    return take(api_, status, Code::PolicyFailed, "output '" + slot.spec->name + "'");
   };
   size_t size = 0;
   slot.texts.resize(count);
@@ -250,11 +244,11 @@ Status Runner::readStrings(Slot &slot, const OrtValue *value, size_t count) {
   slot.count = count;
   if (count == 0)
     return Status();
-  if (Status s = done(api->GetStringTensorDataLength(value, &size)); !s)
+  if (Status s = done(api_->GetStringTensorDataLength(value, &size)); !s)
     return s;
   slot.characters.resize(size + 1);
-  if (Status s = done(api->GetStringTensorContent(value, slot.characters.data(), size,
-                                                  slot.offsets.data(), count));
+  if (Status s = done(api_->GetStringTensorContent(value, slot.characters.data(), size,
+                                                   slot.offsets.data(), count));
       !s)
     return s;
   slot.offsets[count] = size;
@@ -281,10 +275,8 @@ Status Runner::resize(uint64_t i, const int64_t *shape, mlb_tensor &tensor) {
     unsized_ -= !slot.sized;
     Status status = makeValue(slot, shape, inputValues_[i]);
     if (status && binding_)
-      status =
-          take(model_.runtime().api,
-               model_.runtime().api->BindInput(binding_, model_.inputNames()[i], inputValues_[i]),
-               Code::Internal, "binding the buffers");
+      status = take(api_, api_->BindInput(binding_, model_.inputNames()[i], inputValues_[i]),
+                    Code::Internal, "binding the buffers");
     slot.sized = slot.sized && status;
     unsized_ += !slot.sized;
     if (!status)
@@ -309,15 +301,14 @@ Status Runner::evaluate() {
   if (anyStrings_)
     if (Status s = writeStrings(); !s)
       return s;
-  const OrtApi *api = model_.runtime().api;
   const OrtRunOptions *options = model_.runtime().runOptions;
   OrtStatus *failure =
-      binding_ ? api->RunWithBinding(model_.session(), options, binding_)
-               : api->Run(model_.session(), options, model_.inputNames().data(),
-                          inputValues_.data(), inputValues_.size(), model_.outputNames().data(),
-                          outputValues_.size(), outputValues_.data());
+      binding_ ? api_->RunWithBinding(model_.session(), options, binding_)
+               : api_->Run(model_.session(), options, model_.inputNames().data(),
+                           inputValues_.data(), inputValues_.size(), model_.outputNames().data(),
+                           outputValues_.size(), outputValues_.data());
   if (failure)
-    return explained(take(api, failure, Code::PolicyFailed, "the model failed"));
+    return explained(take(api_, failure, Code::PolicyFailed, "the model failed"));
   if (!isSettled_)
     if (Status s = adoptOutputs(); !s)
       return s;
@@ -338,7 +329,6 @@ Status Runner::output(uint64_t i, mlb_tensor &tensor) {
 }
 
 Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
-  const OrtApi *api = model_.runtime().api;
   const std::string &name = slot.spec->name;
   OrtTensorTypeAndShapeInfo *info = nullptr;
   OrtStatus *failure = nullptr;
@@ -347,15 +337,16 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
   size_t rank = 0, count = 0;
   void *data = nullptr;
   const bool isRead =
-      ok(api->GetTensorTypeAndShape(value, &info)) && ok(api->GetTensorElementType(info, &type)) &&
-      ok(api->GetDimensionsCount(info, &rank)) &&
-      (rank != slot.shape.size() || ok(api->GetDimensions(info, slot.shape.data(), rank))) &&
-      ok(api->GetTensorShapeElementCount(info, &count)) &&
-      (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING || ok(api->GetTensorMutableData(value, &data)));
+      ok(api_->GetTensorTypeAndShape(value, &info)) &&
+      ok(api_->GetTensorElementType(info, &type)) && ok(api_->GetDimensionsCount(info, &rank)) &&
+      (rank != slot.shape.size() || ok(api_->GetDimensions(info, slot.shape.data(), rank))) &&
+      ok(api_->GetTensorShapeElementCount(info, &count)) &&
+      (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING ||
+       ok(api_->GetTensorMutableData(value, &data)));
   if (info)
-    api->ReleaseTensorTypeAndShapeInfo(info);
+    api_->ReleaseTensorTypeAndShapeInfo(info);
   if (!isRead)
-    return take(api, failure, Code::PolicyFailed, "output '" + name + "'");
+    return take(api_, failure, Code::PolicyFailed, "output '" + name + "'");
   if (type != toOrt(slot.spec->type))
     return makeError(Code::PolicyFailed, "output '", name,
                      "' has another element type than declared");
@@ -372,7 +363,7 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
   if (count == 0)
     return Status();
   slot.data = data;
-  // What is an input's memory changes with the next input.
+  // The memory of an input changes with the next evaluation.
   const bool isInput = std::any_of(inputs_.begin(), inputs_.end(), [data](const Slot &input) {
     return input.sized && input.own.data() == data;
   });
@@ -386,13 +377,12 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
 }
 
 void Runner::releasePerCallOutputs() {
-  const OrtApi *api = model_.runtime().api;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Slot &slot = outputs_[i];
     if (!slot.perCall)
       continue;
     if (outputValues_[i])
-      api->ReleaseValue(outputValues_[i]);
+      api_->ReleaseValue(outputValues_[i]);
     outputValues_[i] = nullptr;
     slot.data = nothing;
     slot.count = 0;

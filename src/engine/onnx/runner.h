@@ -47,7 +47,7 @@ private:
     std::vector<size_t> offsets;
   };
 
-  explicit Runner(const Model &model) : model_(model) {}
+  explicit Runner(const Model &model) : model_(model), api_(model.runtime().api) {}
   /// Makes the value of a slot over its own memory.
   Status makeValue(Slot &slot, const int64_t *shape, OrtValue *&value);
   Status makeBinding();
@@ -60,6 +60,7 @@ private:
   void releasePerCallOutputs();
 
   const Model &model_;
+  const OrtApi *const api_;
   std::vector<Slot> inputs_, outputs_;
   std::vector<OrtValue *> inputValues_, outputValues_;
   /// A tenth faster than Run for small networks. Null from the first evaluation on if an output is

@@ -24,7 +24,7 @@ namespace {
 constexpr uint32_t ApiVersion = 16;
 static_assert(ApiVersion <= ORT_API_VERSION, "the headers of ONNX Runtime are older than 1.16");
 
-/// Of address space: about 100 MiB for the library and its heaps, the rest is the compiler's.
+/// Address space: about 100 MiB for the library and its heaps, the rest is the compiler's.
 constexpr size_t MemoryOfRuntime = 192 << 20;
 
 constexpr const char *WhatToInstall =
@@ -145,9 +145,9 @@ Expected<const Runtime *> loadOnce(Loaded &all, const std::string &path) {
   std::string key = path.find('/') == std::string::npos ? fs::path() : fs::canonical(path, failed);
   if (key.empty())
     key = path;
-  if (const auto found = all.byPath.find(key); found != all.byPath.end())
-    return found->second.get();
-  // What it leaves of a limit must do for the compiler.
+  if (const auto known = all.byPath.find(key); known != all.byPath.end())
+    return known->second.get();
+  // The rest of the limit must do for the compiler.
   if (Status s = Reserved(MemoryOfRuntime).status("ONNX Runtime"); !s)
     return s;
   auto fresh = std::make_unique<Runtime>();
@@ -186,7 +186,7 @@ Expected<const Runtime *> loadRuntime(std::string_view named) {
   const Runtime *taken = nullptr;
   std::vector<std::string> looked;
   Status unusable;
-  const bool found = searchLibraries(
+  const bool isLoaded = searchLibraries(
       [&](const std::string &path) {
         Expected<const Runtime *> runtime = loadOnce(all, path);
         if (runtime)
@@ -196,7 +196,7 @@ Expected<const Runtime *> loadRuntime(std::string_view named) {
         return taken != nullptr;
       },
       looked);
-  if (found)
+  if (isLoaded)
     return taken;
   if (!unusable.ok())
     return unusable.code() == Code::NotFound

@@ -116,14 +116,15 @@ Expected<Generated> generate(const std::string &path, const GenerateOptions &opt
     return makeError(Code::Unsupported, path,
                      ": shapes depend on the values of inputs, which a compiled network does not "
                      "support; open it with native: instead");
-  Generated made = print(**plan, (*network)->metadata(), path.substr(path.rfind('/') + 1), options);
+  Generated generated =
+      print(**plan, (*network)->metadata(), path.substr(path.rfind('/') + 1), options);
   std::set<std::string> files;
   native::onnx::eachTensor(*model, [&](const native::onnx::Tensor &tensor) {
     if (const auto place = native::onnx::placeOf(tensor); place.isExternal)
       files.insert(path.substr(0, path.rfind('/') + 1).append(place.location));
   });
-  made.files.assign(files.begin(), files.end());
-  return made;
+  generated.files.assign(files.begin(), files.end());
+  return generated;
 }
 
 } // namespace mlbridge::aot

@@ -216,7 +216,7 @@ private:
     return out + "  return 0;\n}\n";
   }
 
-  /// Of all that isn't the numbers in the weights: those of one may be used with the other.
+  /// Covers everything but the numbers in the weights: networks of one hash may exchange them.
   uint64_t hash() const {
     uint64_t h = 0xcbf29ce484222325u;
     const auto bytes = [&](const void *data, size_t size) {
@@ -249,24 +249,24 @@ private:
     return h;
   }
 
-  std::string tensors(const std::vector<TensorSpec> &specs, const char *what) const {
+  std::string tensors(const std::vector<TensorSpec> &specs, const char *side) const {
     std::string out;
     for (size_t i = 0; i < specs.size(); ++i) {
-      out += "const std::int64_t " + std::string(what) + "Shape" + number(i) + "[] = {";
+      out += "const std::int64_t " + std::string(side) + "Shape" + number(i) + "[] = {";
       for (const int64_t length : specs[i].shape)
         out += std::to_string(length) + ", ";
       out += specs[i].shape.empty() ? "0};\n" : "};\n";
     }
-    out += "const mlb_aot_tensor " + std::string(what) + "s[] = {\n";
+    out += "const mlb_aot_tensor " + std::string(side) + "s[] = {\n";
     for (size_t i = 0; i < specs.size(); ++i)
       out += "    {" + stringEntry(specs[i].name) + ", " +
              number(static_cast<uint32_t>(specs[i].type)) + ", " + number(specs[i].shape.size()) +
-             ", " + what + "Shape" + number(i) + "},\n";
+             ", " + side + "Shape" + number(i) + "},\n";
     return out + (specs.empty() ? "    {}};\n" : "};\n");
   }
 
-  std::string strings(const char *what, const std::vector<std::string> &texts) const {
-    std::string out = "const mlb_aot_string " + std::string(what) + "[] = {\n";
+  std::string strings(const char *table, const std::vector<std::string> &texts) const {
+    std::string out = "const mlb_aot_string " + std::string(table) + "[] = {\n";
     for (const std::string &text : texts)
       out += "    " + stringEntry(text) + ",\n";
     return out + (texts.empty() ? "    {}};\n" : "};\n");
@@ -345,10 +345,10 @@ int NAME_run(NAME *context);
   out += fill("/* NULL past the last one. */\nvoid *NAME_input(NAME *context, size_t index);\n"
               "const void *NAME_output(const NAME *context, size_t index);\n\n");
   std::map<std::string, int> taken;
-  const auto accessors = [&](const std::vector<TensorSpec> &specs, const char *what) {
-    const bool isInput = what[0] == 'i';
+  const auto accessors = [&](const std::vector<TensorSpec> &specs, const char *side) {
+    const bool isInput = side[0] == 'i';
     for (size_t i = 0; i < specs.size(); ++i) {
-      std::string id = std::string(what) + "_" + identifier(specs[i].name);
+      std::string id = std::string(side) + "_" + identifier(specs[i].name);
       if (taken[id]++)
         id += "_" + number(i);
       const std::string type = std::string(isInput ? "" : "const ") + typeInC(specs[i].type);
@@ -360,7 +360,7 @@ int NAME_run(NAME *context);
       out += "_" + id;
       out += isInput ? "(" : "(const ";
       out += name_ + " *context) {\n  return (" + type + " *)" + name_;
-      out += std::string("_") + what + "(context, " + number(i) + ");\n}\n";
+      out += std::string("_") + side + "(context, " + number(i) + ");\n}\n";
     }
   };
   accessors(plan_.inputs, "input");
@@ -391,7 +391,7 @@ std::string Printer::fill(std::string_view text) const {
       {"FILE", file_},
       {"UPPER", upper(name_)},
       {"NAME", name_}};
-  // What is filled in is not looked at again: a name may be any of these words.
+  // A text that was filled in is not searched again: a name may be any of these words.
   std::string filled;
   for (size_t at = 0; at < text.size();) {
     const auto *const piece = std::find_if(std::begin(pieces), std::end(pieces), [&](auto &one) {

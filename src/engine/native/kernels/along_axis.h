@@ -10,11 +10,11 @@ namespace mlbridge::native::kernels {
 
 // ---- reductions ---------------------------------------------------------------------------------
 
-/// `of` takes a value into the sum, `join` two sums into one, `joinOne` as single numbers.
-#define MLBRIDGE_REDUCTION(Name, start, ofExpression, joinExpression, oneExpression)               \
+/// `take` takes a value into the sum, `join` two sums into one, `joinOne` as single numbers.
+#define MLBRIDGE_REDUCTION(Name, start, takeExpression, joinExpression, oneExpression)             \
   struct Name {                                                                                    \
     static constexpr double Start = start;                                                         \
-    template <class V> static MLBRIDGE_INLINE V of(V sum, V x) { return ofExpression; }            \
+    template <class V> static MLBRIDGE_INLINE V take(V sum, V x) { return takeExpression; }        \
     template <class V> static MLBRIDGE_INLINE V join(V sum, V x) { return joinExpression; }        \
     template <class E> static MLBRIDGE_INLINE E joinOne(E sum, E x) { return oneExpression; }      \
   };
@@ -55,7 +55,7 @@ MLBRIDGE_SHARED E reduceSpan(const E *x, int64_t n) {
     for (E &lane : lanes)
       lane = static_cast<E>(R::Start);
     for (int64_t i = 0; i < n; ++i)
-      R::of(L::load(lanes + i % Step), L::load(x + i)).store(lanes + i % Step);
+      R::take(L::load(lanes + i % Step), L::load(x + i)).store(lanes + i % Step);
   } else {
     V sums[4];
 #pragma GCC unroll 4
@@ -72,7 +72,7 @@ MLBRIDGE_SHARED E reduceSpan(const E *x, int64_t n) {
       }
 #pragma GCC unroll 4
       for (int s = 0; s < 4; ++s)
-        sums[s] = R::of(sums[s], V::load(from + s * V::Lanes));
+        sums[s] = R::take(sums[s], V::load(from + s * V::Lanes));
     }
     const V sum = R::join(R::join(sums[0], sums[2]), R::join(sums[1], sums[3]));
     if constexpr (R::Start == 0)
@@ -91,7 +91,7 @@ MLBRIDGE_SHARED void reduceColumns(E *y, const E *x, int64_t n, int64_t stride, 
   for (int64_t i = 0; i < columns; i += V::Lanes) {
     V sum = constant<V>(R::Start);
     for (int64_t j = 0; j < n; ++j)
-      sum = R::of(sum, loadUpTo<V>(x + j * stride + i, columns - i));
+      sum = R::take(sum, loadUpTo<V>(x + j * stride + i, columns - i));
     storeUpTo(sum, y + i, columns - i);
   }
 }
@@ -112,10 +112,10 @@ MLBRIDGE_SHARED void reduceWith(ReduceWith<E> with, Operands operands, Parameter
       with.columns(y, x, n, inner, inner);
 }
 
-/// What becomes of a sum.
+/// The mean of a sum.
 #define MLBRIDGE_FUNCTION(Name, expression)                                                        \
   struct Name##Function {                                                                          \
-    template <class V> static MLBRIDGE_INLINE V of(V x, const AlphaBeta<V> &p) {                   \
+    template <class V> static MLBRIDGE_INLINE V apply(V x, const AlphaBeta<V> &p) {                \
       return expression;                                                                           \
     }                                                                                              \
   };
@@ -188,7 +188,8 @@ MLBRIDGE_SHARED E sumOfExp(E *y, const E *x, int64_t n, E shift) {
   return sumByHalves<V>(sums, V::Lanes);
 }
 
-/// Of softmax and its like along one dense row (inner = 1) or a vector of neighbouring columns.
+/// Functions of sums of exponentials, along one dense row (inner = 1) or a vector of neighbouring
+/// columns.
 enum class ExpSum { Softmax, LogSoftmax, LogSumExp };
 
 template <class V> MLBRIDGE_SHARED void expSums(Operands operands, Parameters p, ExpSum kind) {
@@ -226,7 +227,7 @@ template <class V> MLBRIDGE_SHARED void expSums(Operands operands, Parameters p,
           sum = sum + e;
         }
       }
-      const L logarithm = keeps ? sum : LogFunction::of(sum, AlphaBeta<L>{});
+      const L logarithm = keeps ? sum : LogFunction::apply(sum, AlphaBeta<L>{});
       if (total) {
         storeUpTo(logarithm + greatest, to, inner == 1 ? 1 : left);
         continue;
@@ -254,7 +255,7 @@ template <class V> MLBRIDGE_INLINE void LogSoftmax(Operands operands, Parameters
 
 // ---- orders -------------------------------------------------------------------------------------
 
-/// Whether a comes before b among the greatest (or the least); NaN is greatest.
+/// True if a comes before b among the greatest (or the least); NaN is greatest.
 template <class E> MLBRIDGE_INLINE bool precedes(E a, E b, bool largest) {
   if (largest)
     return a > b || (a != a && b == b);
@@ -420,8 +421,8 @@ template <class Vector> MLBRIDGE_INLINE void BatchNorm(Operands operands, Parame
   // Rows of all channels, or the numbers of one channel.
   const bool all = inner == 1;
   const int64_t n = all ? channels : inner;
-  const auto ofChannel = [all](const E *of, int64_t channel, int64_t i, int64_t left) {
-    return all ? loadUpTo<V>(of + i, left) : V::broadcast(of[channel]);
+  const auto ofChannel = [all](const E *values, int64_t channel, int64_t i, int64_t left) {
+    return all ? loadUpTo<V>(values + i, left) : V::broadcast(values[channel]);
   };
   for (int64_t o = 0; o < p[0]; ++o)
     for (int64_t c = 0; c < (all ? 1 : channels); ++c, x += n, y += n)

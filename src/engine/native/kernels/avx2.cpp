@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What gains from vectors and is in policies: float's kernels, and products of double. The rest is
-// the portable table's, whose results are the same.
+// The kernels of policies that gain from vectors: those of float, and products of double. The rest
+// is the portable table's, whose results are the same.
 #include "engine/native/kernels/table.h"
 #include "engine/native/kernels/vector_avx2.h"
 

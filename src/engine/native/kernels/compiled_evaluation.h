@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the evaluation of a compiled network begins with, once for each instruction set.
+// The head of a compiled network's evaluation, once for each instruction set.
 // NAME_ISA.cpp defines MLBRIDGE_AOT_ISA, MLBRIDGE_AOT_VECTOR and, for fast code,
 // MLBRIDGE_NATIVE_SPECIALIZE.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_COMPILED_EVALUATION_H

@@ -89,7 +89,7 @@ template <class V> struct AlphaBeta {
 
 #define MLBRIDGE_FUNCTION(Name, expression)                                                        \
   struct Name##Function {                                                                          \
-    template <class V> static MLBRIDGE_INLINE V of(V x, const AlphaBeta<V> &p) {                   \
+    template <class V> static MLBRIDGE_INLINE V apply(V x, const AlphaBeta<V> &p) {                \
       (void)p;                                                                                     \
       return expression;                                                                           \
     }                                                                                              \
@@ -98,7 +98,7 @@ template <class V> struct AlphaBeta {
   MLBRIDGE_FUNCTION(Name, inDouble(x, [](auto wide) MLBRIDGE_ALWAYS { return function(wide); }))
 #define MLBRIDGE_ZERO constant<V>(0)
 #define MLBRIDGE_ONE constant<V>(1)
-// What is written as a < b ? ... takes NaN to the second branch, which passes it; but Shrink and
+// A function written as a < b ? ... takes NaN to the second branch, which passes it; but Shrink and
 // ThresholdedRelu make 0 of it, as ONNX defines them.
 MLBRIDGE_FUNCTION(Abs, absolute(x))
 MLBRIDGE_IN_DOUBLE(Acos, acosDouble)
@@ -172,7 +172,7 @@ template <class V, class F, class E = ElementOf<V>>
 MLBRIDGE_INLINE void mapInline(E *y, const E *x, int64_t count, const int64_t *parameters) {
   const AlphaBeta<V> p = parametersOf<V>(parameters);
   for (int64_t i = 0; i < count; i += V::Lanes)
-    storeUpTo(F::of(loadUpTo<V>(x + i, count - i), p), y + i, count - i);
+    storeUpTo(F::apply(loadUpTo<V>(x + i, count - i), p), y + i, count - i);
 }
 
 #ifdef MLBRIDGE_NATIVE_SPECIALIZE
@@ -185,7 +185,7 @@ MLBRIDGE_INLINE void map(E *y, const E *x, int64_t count, const int64_t *paramet
 #else
 
 template <class V, class F> MLBRIDGE_RARE V functionOf(V x, const AlphaBeta<V> &p) {
-  return F::of(x, p);
+  return F::apply(x, p);
 }
 template <class V, class E = ElementOf<V>>
 MLBRIDGE_SHARED void mapWith(V (*f)(V, const AlphaBeta<V> &), E *y, const E *x, int64_t count,
@@ -199,7 +199,7 @@ MLBRIDGE_SHARED void mapFast(E *y, const E *x, int64_t count, const int64_t *par
   mapInline<V, F>(y, x, count, parameters);
 }
 
-/// What policies spend their time in has a loop of its own; the others share one.
+/// The functions in which policies spend their time have loops of their own; the others share one.
 template <class F> inline constexpr bool IsFrequent = false;
 template <> inline constexpr bool IsFrequent<ExpFunction> = true;
 template <> inline constexpr bool IsFrequent<ReluFunction> = true;
@@ -266,7 +266,7 @@ MLBRIDGE_SHARED void activate(E *y, int64_t count, const int64_t *activation) {
 
 #define MLBRIDGE_FUNCTION(Name, expression)                                                        \
   struct Name##Function {                                                                          \
-    template <class V> static MLBRIDGE_INLINE V of(V a, V b) { return expression; }                \
+    template <class V> static MLBRIDGE_INLINE V apply(V a, V b) { return expression; }             \
   };
 MLBRIDGE_FUNCTION(Add, a + b)
 MLBRIDGE_FUNCTION(Sub, a - b)
@@ -277,7 +277,7 @@ MLBRIDGE_FUNCTION(Min, leastOrNan(a, b))
 MLBRIDGE_FUNCTION(PRelu, V::select(V::less(a, constant<V>(0)), a *b, a))
 #undef MLBRIDGE_FUNCTION
 struct PowFunction {
-  template <class V> static MLBRIDGE_INLINE V of(V a, V b) {
+  template <class V> static MLBRIDGE_INLINE V apply(V a, V b) {
     if constexpr (sizeof(ElementOf<V>) == 8) {
       return powDouble(a, b);
     } else {
@@ -301,7 +301,7 @@ MLBRIDGE_SHARED void combineRow(E *y, const E *a, int64_t strideA, const E *b, i
   for (int64_t i = 0; i < n; i += V::Lanes, a += strideA * V::Lanes, b += strideB * V::Lanes) {
     const V x = strideA ? loadUpTo<V>(a, n - i) : V::broadcast(*a);
     const V z = strideB ? loadUpTo<V>(b, n - i) : V::broadcast(*b);
-    storeUpTo(F::of(x, z), y + i, n - i);
+    storeUpTo(F::apply(x, z), y + i, n - i);
   }
 }
 template <class E>

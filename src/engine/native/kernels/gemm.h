@@ -15,7 +15,7 @@
 
 namespace mlbridge::native::kernels {
 
-/// What is done with a sum.
+/// The operations on a sum: y = alpha sum + beta c, and Relu.
 template <class E> struct Epilogue {
   E *y;
   int64_t rowStride;
@@ -168,7 +168,7 @@ MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t columnStride, 
                             column + w * V::Lanes, n);
 }
 
-/// Whether products of V are in code for several rows and panels: those of float.
+/// True if products of V have code for several rows and panels at a time: those of float.
 #ifdef MLBRIDGE_NATIVE_SPECIALIZE
 template <class V> inline constexpr bool HasTiles = !IsArray<V>;
 #else

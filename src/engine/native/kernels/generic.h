@@ -97,7 +97,7 @@ MLBRIDGE_OUTLINE inline void load(int64_t *wide, const void *x, int64_t type, in
     return convert<int64_t, uint8_t>(wide, 1, x, stride, n);
   }
 }
-/// What doesn't fit wraps.
+/// A number that doesn't fit wraps.
 MLBRIDGE_OUTLINE inline void store(void *y, int64_t type, int64_t stride, const int64_t *wide,
                                    int64_t n) {
   switch (widthOf(type)) {
@@ -391,7 +391,7 @@ inline void Fmod(Operands o, Parameters p) {
 
 // ---- along one axis ----------------------------------------------------------------------------
 
-/// Calls body(first of x, number of the result) for each of [outer, inner].
+/// Calls body(first of x, number of the result) for each line of [outer, n, inner].
 template <class Body> MLBRIDGE_INLINE void eachLine(const int64_t *p, const Body &body) {
   const int64_t outer = p[0], n = p[1], inner = p[2];
   for (int64_t i = 0; i < outer; ++i)
@@ -404,7 +404,7 @@ inline void IntegerReduce(Operands o, Parameters p) {
   const int64_t type = p[1], n = p[3], inner = p[4];
   const bool isSigned = !isUnsigned(type);
   const bool greatest = op == ReduceOp::Max, extreme = greatest || op == ReduceOp::Min;
-  // Of nothing: the least or greatest number.
+  // The extreme of nothing is the least or greatest number.
   const int64_t least =
       isSigned ? static_cast<int64_t>(~uint64_t(0) << (8 * widthOf(type) - 1)) : 0;
   const int64_t none = greatest ? least : ~least;

@@ -92,7 +92,7 @@ inline void ScatterNd(Operands o, Parameters p) {
   }
 }
 
-/// Of unsigned numbers, which wrap.
+/// The numbers are unsigned, and wrap.
 template <class Element>
 MLBRIDGE_INLINE void multiplyMatrices(Element *y, const Element *a, const Element *b, int64_t m,
                                       int64_t k, int64_t n) {

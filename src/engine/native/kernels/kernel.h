@@ -20,8 +20,8 @@
 
 #define MLBRIDGE_ALWAYS __attribute__((always_inline))
 #define MLBRIDGE_INLINE inline MLBRIDGE_ALWAYS
-// What several kernels share: one function in the library, inlined where the ahead-of-time compiler
-// makes code for one network.
+// Code that several kernels share is one function in the library, and inlined where the
+// ahead-of-time compiler makes code for one network.
 #ifdef MLBRIDGE_NATIVE_SPECIALIZE
 #define MLBRIDGE_SHARED MLBRIDGE_INLINE
 #define MLBRIDGE_RARE MLBRIDGE_INLINE
@@ -171,8 +171,8 @@ enum class KernelId : uint16_t {
           Count
 };
 
-/// What Gemm and the recurrent kernels apply to their sums, with alpha and beta as the elementwise
-/// kernel of that name.
+/// Functions that Gemm and the recurrent kernels apply to their sums, with alpha and beta as the
+/// elementwise kernel of that name.
 // clang-format off
 #define MLBRIDGE_NATIVE_ACTIVATIONS(X)                                                             \
   X(Affine) X(Clamp) X(Elu) X(HardSigmoid) X(LeakyRelu) X(Relu) X(Selu) X(Sigmoid) X(Softplus)     \

@@ -65,7 +65,7 @@ MLBRIDGE_INLINE void compareFloats(CompareOp op, uint8_t *y, const float *a, int
 #else
 // In pieces that GCC 12 makes vectors of at -O2.
 constexpr int Block = 16;
-/// Where a block of a row of n lies, from number i on: there, or brought together.
+/// A block of a row of n from number i on: in place, or brought together in `block`.
 inline const float *blockOf(const float *x, int64_t stride, int64_t i, int64_t n, float *block) {
   if (stride == 1 && n - i >= Block)
     return x + i;

@@ -168,7 +168,7 @@ template <class V> MLBRIDGE_INLINE V logParts(V x, V &lo) {
   e = V::select(tiny, e - constant<V>(54), e);
   const V t = f + constant<V>(2);
   const V s = f / t;
-  // What the two roundings lost.
+  // The loss of the two roundings.
   const V tLost = f - (t - constant<V>(2));
   V sLost = V::fma(negate(s), t, f);
   sLost = V::fma(negate(s), tLost, sLost) / t;
@@ -202,7 +202,7 @@ template <class V> MLBRIDGE_RARE V log1pDouble(V x) {
   const V u = one + x;
   V lo;
   const V l = logParts(u, lo);
-  // What the sum lost, unless there is nothing left to correct.
+  // The loss of the sum, unless there is nothing left to correct.
   const V lost = V::select(V::less(x, one), x - (u - one), one - (u - x));
   V result = l + (lo + lost / u);
   result = V::select(V::equal(u, one), x, result);
@@ -386,7 +386,7 @@ template <class V> MLBRIDGE_RARE V powDouble(V x, V y) {
   hi = V::select(V::equal(a, zero), negate(infinity<V>()), hi);
   hi = V::select(V::equal(a, infinity<V>()), infinity<V>(), hi);
   const V product = hi * y;
-  // Where the product isn't finite there is nothing to correct.
+  // A product that isn't finite needs no correction.
   V rest = V::fma(hi, y, negate(product)) + lo * y;
   rest = V::select(V::less(absolute(product), constant<V>(1e6)), rest, zero);
   V result = exp(product, rest);

@@ -335,7 +335,7 @@ inline void Trilu(Operands o, Parameters p) {
       }
 }
 
-/// Of elements of a width; a float's negative zero is zero.
+/// The elements have a width; a float's negative zero is zero.
 inline bool isNonZero(const void *x, int64_t i, int64_t width, bool isFloat) {
   uint64_t bits = 0; // little-endian, as all of the library
   moveOne(&bits, static_cast<const char *>(x) + i * width, width);
@@ -352,18 +352,18 @@ inline void CountNonZero(Operands o, Parameters p) {
 inline void NonZero(Operands o, Parameters p) {
   auto *y = static_cast<int64_t *>(o[0]);
   const int64_t n = p[1], rank = p[3];
-  int64_t count = 1, found = 0;
+  int64_t count = 1, filled = 0;
   for (int64_t d = 0; d < rank; ++d)
     count *= p[4 + d];
-  for (int64_t i = 0; i < count && found < n; ++i) {
+  for (int64_t i = 0; i < count && filled < n; ++i) {
     if (!isNonZero(o[1], i, p[0], p[2] != 0))
       continue;
     int64_t rest = i;
     for (int64_t d = rank; d-- > 0;) {
-      y[d * n + found] = rest % p[4 + d];
+      y[d * n + filled] = rest % p[4 + d];
       rest /= p[4 + d];
     }
-    ++found;
+    ++filled;
   }
 }
 

@@ -91,8 +91,8 @@ template <class V> struct Recurrent {
         {to + 2 * padded, width(), add ? add + 2 * padded : nullptr, addStride, 1, 1, 1, false});
   }
 
-  /// Where the products of the inputs of a step begin, row by row of the batch, if all its entries
-  /// are at the same time; else they are brought together in `sums`.
+  /// The products of the inputs of a step, row by row of the batch: in place if all entries are at
+  /// the same time; else they are brought together in `sums`.
   MLBRIDGE_SHARED const E *inputsOf(int64_t step) {
     if (!lengths)
       return inputs + (reverse ? steps - 1 - step : step) * batch * width();

@@ -18,7 +18,7 @@ template <class Element> constexpr int64_t lanesOf() { return 64 / sizeof(Elemen
 
 constexpr int64_t PanelsOfBlock = 4;
 
-/// Whether a [k, n] matrix is packed by columns.
+/// True if a [k, n] matrix is packed by columns.
 constexpr bool packedByColumns(int64_t k, int64_t n) {
   return (n == 1 && k >= 16) || (n <= 4 && k >= 256);
 }
@@ -31,7 +31,7 @@ template <class Element> constexpr int64_t packedGemmSize(int64_t k, int64_t n) 
   return (n + Lanes - 1) / Lanes * Lanes * k;
 }
 
-/// Where element (row, column) of a [k, n] matrix lies in the packed one.
+/// The place of element (row, column) of a [k, n] matrix in the packed one.
 template <class Element>
 constexpr int64_t packedGemmIndex(int64_t k, int64_t n, int64_t row, int64_t column) {
   constexpr int64_t Lanes = lanesOf<Element>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the kernels compute with: vectors of 64 bytes, 16 float or 8 double, whatever the registers
-// of the CPU. Register has what compilers can do with any register themselves; an instruction set
-// adds the rest. Pair makes a vector of twice the lanes of two.
+// The vectors of the kernels: 64 bytes, 16 float or 8 double, whatever the registers of the CPU.
+// Register has the operations that compilers know for any register; an instruction set adds the
+// rest. Pair makes a vector of twice the lanes of two.
 //
 // All of it is inlined and depends on the instruction set by type, never by macro, so that code for
 // one CPU can't be linked in place of code for another.
@@ -33,10 +33,11 @@ template <> struct BitsOf<double> {
   static constexpr double Rounder = 6755399441055744.0; // 1.5 * 2^52
 };
 
-/// `Of` is of an instruction set and an element type: its Native register, and what follows Of::.
-template <class Of> struct Register {
-  using Element = typename Of::Element;
-  using Native = typename Of::Native;
+/// Traits has an instruction set's Native register for an element type, and the operations below
+/// that begin with Traits::.
+template <class Traits> struct Register {
+  using Element = typename Traits::Element;
+  using Native = typename Traits::Native;
   using Bits = typename BitsOf<Element>::Type;
   using Mask = decltype(Native() < Native());
   typedef Bits BitVector __attribute__((vector_size(sizeof(Native))));
@@ -45,38 +46,38 @@ template <class Of> struct Register {
 
   // clang-format off
   static MLBRIDGE_INLINE BitVector bits(Register a) { return reinterpret_cast<BitVector>(a.r); }
-  static MLBRIDGE_INLINE Register of(BitVector a) { return {reinterpret_cast<Native>(a)}; }
+  static MLBRIDGE_INLINE Register fromBits(BitVector a) { return {reinterpret_cast<Native>(a)}; }
   static MLBRIDGE_INLINE Register load(const Element *p) { Register a; __builtin_memcpy(&a.r, p, sizeof a.r); return a; }
-  static MLBRIDGE_INLINE Register loadPartial(const Element *p, int n) { return {Of::loadPartial(p, n)}; }
+  static MLBRIDGE_INLINE Register loadPartial(const Element *p, int n) { return {Traits::loadPartial(p, n)}; }
   MLBRIDGE_INLINE void store(Element *p) const { __builtin_memcpy(p, &r, sizeof r); }
-  MLBRIDGE_INLINE void storePartial(Element *p, int n) const { Of::storePartial(p, n, r); }
-  static MLBRIDGE_INLINE Register broadcast(Element x) { return {Of::broadcast(x)}; }
-  static MLBRIDGE_INLINE Register broadcastBits(Bits x) { return of(BitVector{} + x); }
-  static MLBRIDGE_INLINE Register sqrt(Register a) { return {Of::sqrt(a.r)}; }
-  static MLBRIDGE_INLINE Register floor(Register a) { return {Of::floor(a.r)}; }
-  static MLBRIDGE_INLINE Register ceil(Register a) { return {Of::ceil(a.r)}; }
-  static MLBRIDGE_INLINE Register round(Register a) { return {Of::round(a.r)}; }
+  MLBRIDGE_INLINE void storePartial(Element *p, int n) const { Traits::storePartial(p, n, r); }
+  static MLBRIDGE_INLINE Register broadcast(Element x) { return {Traits::broadcast(x)}; }
+  static MLBRIDGE_INLINE Register broadcastBits(Bits x) { return fromBits(BitVector{} + x); }
+  static MLBRIDGE_INLINE Register sqrt(Register a) { return {Traits::sqrt(a.r)}; }
+  static MLBRIDGE_INLINE Register floor(Register a) { return {Traits::floor(a.r)}; }
+  static MLBRIDGE_INLINE Register ceil(Register a) { return {Traits::ceil(a.r)}; }
+  static MLBRIDGE_INLINE Register round(Register a) { return {Traits::round(a.r)}; }
   static MLBRIDGE_INLINE Register add(Register a, Register b) { return {a.r + b.r}; }
   static MLBRIDGE_INLINE Register sub(Register a, Register b) { return {a.r - b.r}; }
   static MLBRIDGE_INLINE Register mul(Register a, Register b) { return {a.r * b.r}; }
   static MLBRIDGE_INLINE Register div(Register a, Register b) { return {a.r / b.r}; }
-  static MLBRIDGE_INLINE Register greatest(Register a, Register b) { return {Of::greatest(a.r, b.r)}; }
-  static MLBRIDGE_INLINE Register least(Register a, Register b) { return {Of::least(a.r, b.r)}; }
-  static MLBRIDGE_INLINE Register bitAnd(Register a, Register b) { return of(bits(a) & bits(b)); }
-  static MLBRIDGE_INLINE Register bitOr(Register a, Register b) { return of(bits(a) | bits(b)); }
-  static MLBRIDGE_INLINE Register bitXor(Register a, Register b) { return of(bits(a) ^ bits(b)); }
-  static MLBRIDGE_INLINE Register addBits(Register a, Register b) { return of(bits(a) + bits(b)); }
-  static MLBRIDGE_INLINE Register subBits(Register a, Register b) { return of(bits(a) - bits(b)); }
+  static MLBRIDGE_INLINE Register greatest(Register a, Register b) { return {Traits::greatest(a.r, b.r)}; }
+  static MLBRIDGE_INLINE Register least(Register a, Register b) { return {Traits::least(a.r, b.r)}; }
+  static MLBRIDGE_INLINE Register bitAnd(Register a, Register b) { return fromBits(bits(a) & bits(b)); }
+  static MLBRIDGE_INLINE Register bitOr(Register a, Register b) { return fromBits(bits(a) | bits(b)); }
+  static MLBRIDGE_INLINE Register bitXor(Register a, Register b) { return fromBits(bits(a) ^ bits(b)); }
+  static MLBRIDGE_INLINE Register addBits(Register a, Register b) { return fromBits(bits(a) + bits(b)); }
+  static MLBRIDGE_INLINE Register subBits(Register a, Register b) { return fromBits(bits(a) - bits(b)); }
   static MLBRIDGE_INLINE Mask less(Register a, Register b) { return a.r < b.r; }
   static MLBRIDGE_INLINE Mask lessEqual(Register a, Register b) { return a.r <= b.r; }
   static MLBRIDGE_INLINE Mask equal(Register a, Register b) { return a.r == b.r; }
-  static MLBRIDGE_INLINE Register fma(Register a, Register b, Register c) { return {Of::fma(a.r, b.r, c.r)}; }
-  template <int N> static MLBRIDGE_INLINE Register shiftLeft(Register a) { return of(bits(a) << N); }
-  template <int N> static MLBRIDGE_INLINE Register shiftRight(Register a) { return of(bits(a) >> N); }
+  static MLBRIDGE_INLINE Register fma(Register a, Register b, Register c) { return {Traits::fma(a.r, b.r, c.r)}; }
+  template <int N> static MLBRIDGE_INLINE Register shiftLeft(Register a) { return fromBits(bits(a) << N); }
+  template <int N> static MLBRIDGE_INLINE Register shiftRight(Register a) { return fromBits(bits(a) >> N); }
   static MLBRIDGE_INLINE Register select(Mask m, Register a, Register b) { return {m ? a.r : b.r}; }
   static MLBRIDGE_INLINE Mask both(Mask a, Mask b) { return a & b; }
-  static MLBRIDGE_INLINE bool any(Mask m) { return Of::any(reinterpret_cast<Native>(m)); }
-  static MLBRIDGE_INLINE Element sum(Register a) { return Of::sum(a.r); }
+  static MLBRIDGE_INLINE bool any(Mask m) { return Traits::any(reinterpret_cast<Native>(m)); }
+  static MLBRIDGE_INLINE Element sum(Register a) { return Traits::sum(a.r); }
   // clang-format on
 };
 
@@ -180,8 +181,8 @@ template <class R> struct WideOf<Pair<R>> {
 /// How many vectors fit the registers as accumulators of a matrix product.
 template <class V> inline constexpr int AccumulatorsOf = sizeof(ElementOf<V>) == 4 ? 6 : 4;
 
-/// What is computed number by number uses, for the same results: in the library a register, in
-/// half the code of a Pair; in code for one network V itself.
+/// The vector for computations number by number, with the same results: in the library a register,
+/// in half the code of a Pair; in code for one network V itself.
 template <class V> struct LanesOf {
   using Type = V;
 };
@@ -189,13 +190,13 @@ template <class V> struct LanesOf {
 template <class R> struct LanesOf<Pair<R>> : LanesOf<R> {};
 #endif
 
-/// Whether V is an array in memory, of which lanes are computed one after the other.
+/// True if V is an array in memory, whose lanes are computed one after the other.
 template <class V> inline constexpr bool IsArray = false;
 
 /// The instruction set of a register or of a vector.
 template <class V> inline constexpr InstructionSet SetOf = InstructionSet::Portable;
 template <class R> inline constexpr InstructionSet SetOf<Pair<R>> = SetOf<R>;
-template <class Of> inline constexpr InstructionSet SetOf<Register<Of>> = Of::Set;
+template <class Traits> inline constexpr InstructionSet SetOf<Register<Traits>> = Traits::Set;
 
 /// Lane i of a, as double, is lane i of lo or i - 8 of hi.
 template <class R, class W> MLBRIDGE_INLINE void widen(Pair<R> a, Pair<W> &lo, Pair<W> &hi) {

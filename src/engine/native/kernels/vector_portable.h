@@ -50,7 +50,7 @@ template <class T, int N = 64 / sizeof(T)> struct PortableVector {
     __builtin_memcpy(&b, &x, sizeof b);
     return b;
   }
-  static MLBRIDGE_INLINE T of(Bits b) {
+  static MLBRIDGE_INLINE T fromBits(Bits b) {
     T x;
     __builtin_memcpy(&x, &b, sizeof x);
     return x;
@@ -76,17 +76,17 @@ template <class T, int N = 64 / sizeof(T)> struct PortableVector {
       p[i] = r[i];
   }
   static MLBRIDGE_INLINE PortableVector broadcast(T x) { MLBRIDGE_LANES(x) }
-  static MLBRIDGE_INLINE PortableVector broadcastBits(Bits x) { MLBRIDGE_LANES(of(x)) }
+  static MLBRIDGE_INLINE PortableVector broadcastBits(Bits x) { MLBRIDGE_LANES(fromBits(x)) }
 
   static MLBRIDGE_INLINE float rootOf(float x) { return __builtin_sqrtf(x); }
   static MLBRIDGE_INLINE double rootOf(double x) { return __builtin_sqrt(x); }
   /// To even. Numbers of more than Mantissa bits are whole.
   static MLBRIDGE_INLINE T roundOf(T x) {
     constexpr T Whole = T(Bits(1) << BitsOf<T>::Mantissa);
-    const T magnitude = of(bits(x) & ~BitsOf<T>::Sign);
+    const T magnitude = fromBits(bits(x) & ~BitsOf<T>::Sign);
     if (!(magnitude < Whole))
       return x;
-    return of(bits(magnitude + Whole - Whole) | (bits(x) & BitsOf<T>::Sign));
+    return fromBits(bits(magnitude + Whole - Whole) | (bits(x) & BitsOf<T>::Sign));
   }
   static MLBRIDGE_INLINE T floorOf(T x) {
     const T near = roundOf(x);
@@ -95,7 +95,7 @@ template <class T, int N = 64 / sizeof(T)> struct PortableVector {
   static MLBRIDGE_INLINE T ceilOf(T x) {
     const T near = roundOf(x);
     // -0.5 goes to -0.
-    return near < x ? of(bits(near + 1) | (bits(x) & BitsOf<T>::Sign)) : near;
+    return near < x ? fromBits(bits(near + 1) | (bits(x) & BitsOf<T>::Sign)) : near;
   }
 
   // clang-format off
@@ -109,17 +109,17 @@ template <class T, int N = 64 / sizeof(T)> struct PortableVector {
   static MLBRIDGE_INLINE PortableVector div(PortableVector a, PortableVector b) { MLBRIDGE_LANES(a.r[i] / b.r[i]) }
   static MLBRIDGE_INLINE PortableVector greatest(PortableVector a, PortableVector b) { MLBRIDGE_LANES(a.r[i] > b.r[i] ? a.r[i] : b.r[i]) }
   static MLBRIDGE_INLINE PortableVector least(PortableVector a, PortableVector b) { MLBRIDGE_LANES(a.r[i] < b.r[i] ? a.r[i] : b.r[i]) }
-  static MLBRIDGE_INLINE PortableVector bitAnd(PortableVector a, PortableVector b) { MLBRIDGE_LANES(of(bits(a.r[i]) & bits(b.r[i]))) }
-  static MLBRIDGE_INLINE PortableVector bitOr(PortableVector a, PortableVector b) { MLBRIDGE_LANES(of(bits(a.r[i]) | bits(b.r[i]))) }
-  static MLBRIDGE_INLINE PortableVector bitXor(PortableVector a, PortableVector b) { MLBRIDGE_LANES(of(bits(a.r[i]) ^ bits(b.r[i]))) }
-  static MLBRIDGE_INLINE PortableVector addBits(PortableVector a, PortableVector b) { MLBRIDGE_LANES(of(bits(a.r[i]) + bits(b.r[i]))) }
-  static MLBRIDGE_INLINE PortableVector subBits(PortableVector a, PortableVector b) { MLBRIDGE_LANES(of(bits(a.r[i]) - bits(b.r[i]))) }
+  static MLBRIDGE_INLINE PortableVector bitAnd(PortableVector a, PortableVector b) { MLBRIDGE_LANES(fromBits(bits(a.r[i]) & bits(b.r[i]))) }
+  static MLBRIDGE_INLINE PortableVector bitOr(PortableVector a, PortableVector b) { MLBRIDGE_LANES(fromBits(bits(a.r[i]) | bits(b.r[i]))) }
+  static MLBRIDGE_INLINE PortableVector bitXor(PortableVector a, PortableVector b) { MLBRIDGE_LANES(fromBits(bits(a.r[i]) ^ bits(b.r[i]))) }
+  static MLBRIDGE_INLINE PortableVector addBits(PortableVector a, PortableVector b) { MLBRIDGE_LANES(fromBits(bits(a.r[i]) + bits(b.r[i]))) }
+  static MLBRIDGE_INLINE PortableVector subBits(PortableVector a, PortableVector b) { MLBRIDGE_LANES(fromBits(bits(a.r[i]) - bits(b.r[i]))) }
   static MLBRIDGE_INLINE Mask less(PortableVector a, PortableVector b) { MLBRIDGE_LANES_MASK(a.r[i] < b.r[i]) }
   static MLBRIDGE_INLINE Mask lessEqual(PortableVector a, PortableVector b) { MLBRIDGE_LANES_MASK(a.r[i] <= b.r[i]) }
   static MLBRIDGE_INLINE Mask equal(PortableVector a, PortableVector b) { MLBRIDGE_LANES_MASK(a.r[i] == b.r[i]) }
   static MLBRIDGE_INLINE PortableVector fma(PortableVector a, PortableVector b, PortableVector c) { MLBRIDGE_LANES(fusedMultiplyAdd(a.r[i], b.r[i], c.r[i])) }
-  template <int By> static MLBRIDGE_INLINE PortableVector shiftLeft(PortableVector a) { MLBRIDGE_LANES(of(bits(a.r[i]) << By)) }
-  template <int By> static MLBRIDGE_INLINE PortableVector shiftRight(PortableVector a) { MLBRIDGE_LANES(of(bits(a.r[i]) >> By)) }
+  template <int By> static MLBRIDGE_INLINE PortableVector shiftLeft(PortableVector a) { MLBRIDGE_LANES(fromBits(bits(a.r[i]) << By)) }
+  template <int By> static MLBRIDGE_INLINE PortableVector shiftRight(PortableVector a) { MLBRIDGE_LANES(fromBits(bits(a.r[i]) >> By)) }
   static MLBRIDGE_INLINE PortableVector select(Mask m, PortableVector a, PortableVector b) { MLBRIDGE_LANES(m.m[i] ? a.r[i] : b.r[i]) }
   static MLBRIDGE_INLINE Mask both(Mask a, Mask b) { MLBRIDGE_LANES_MASK(a.m[i] & b.m[i]) }
   // clang-format on

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What this engine does with the parts of an ONNX file: it sorts nodes and reads elements.
+// This engine's work on the parts of an ONNX file: it sorts nodes and reads elements.
 #ifndef MLBRIDGE_ENGINE_NATIVE_ONNX_MODEL_H
 #define MLBRIDGE_ENGINE_NATIVE_ONNX_MODEL_H
 
@@ -28,7 +28,7 @@ Status sortNodes(Model &model, const Deadline &deadline);
 /// "Gemm 'layer1'", or "Gemm that makes 'y'" where it has no name.
 std::string describe(const Node &node);
 
-/// What the file says of itself; some of it under names that ONNX Runtime's engine gives it, too.
+/// The file's own description; some of it under names that ONNX Runtime's engine gives it, too.
 Metadata metadataOf(const Model &model);
 
 /// Files beside the model, each read once.

@@ -10,7 +10,7 @@
 namespace mlbridge::native::onnx {
 namespace {
 
-// As the planner has them, so that the library doesn't have the code twice.
+// The planner's type, so that the library doesn't have the code twice.
 using Names = std::unordered_map<std::string_view, uint32_t>;
 
 /// A graph, with those around it.
@@ -39,7 +39,7 @@ public:
       scope.producers.emplace(tensor.name, GivenBefore);
     if (Status s = nodes(graph.nodes, scope, free); !s)
       return s;
-    // What a graph gives out may be a value from around it.
+    // A graph may give out a value from around it.
     for (const ValueInfo &output : graph.outputs)
       if (!scope.producers.count(output.name))
         free.emplace(output.name, 0);
@@ -97,17 +97,17 @@ private:
     std::vector<State> states(nodes.size());
     std::vector<Node> sorted;
     sorted.reserve(nodes.size());
-    std::vector<std::pair<size_t, size_t>> way; // nodes, and which of their needs is next
+    std::vector<std::pair<size_t, size_t>> path; // nodes, and which of their needs is next
     for (size_t first = 0; first < nodes.size(); ++first) {
       if (states[first] == State::New)
-        way.emplace_back(first, needs.first[first]);
-      while (!way.empty()) {
-        auto &[node, next] = way.back();
+        path.emplace_back(first, needs.first[first]);
+      while (!path.empty()) {
+        auto &[node, next] = path.back();
         states[node] = State::Begun;
         if (next == needs.first[node + 1]) {
           states[node] = State::Done;
           sorted.push_back(std::move(nodes[node]));
-          way.pop_back();
+          path.pop_back();
           continue;
         }
         const size_t need = needs.nodes[next++];
@@ -118,7 +118,7 @@ private:
                                               describe(nodes[need]),
                            "; the nodes of a graph can't form a cycle");
         if (states[need] == State::New)
-          way.emplace_back(need, needs.first[need]);
+          path.emplace_back(need, needs.first[need]);
       }
     }
     nodes = std::move(sorted);

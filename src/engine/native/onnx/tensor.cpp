@@ -102,8 +102,8 @@ void normalize(ElementType type, Buffer &bytes) {
 } // namespace
 
 std::optional<ElementType> elementType(DataType type) {
-  const std::optional<ElementType> found = engine::fromOnnx(static_cast<int32_t>(type));
-  return found == ElementType::String ? std::nullopt : found;
+  const std::optional<ElementType> known = engine::fromOnnx(static_cast<int32_t>(type));
+  return known == ElementType::String ? std::nullopt : known;
 }
 
 std::string name(DataType type) {
@@ -156,10 +156,10 @@ static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalF
     if (!place.isReadable)
       return makeError(Code::InvalidModel, who,
                        "have an offset or length in the external file that is not a valid number");
-    Expected<std::string_view> found = files.get(place, size);
-    if (!found)
-      return found.status().withContext(who);
-    place.raw = *found;
+    Expected<std::string_view> external = files.get(place, size);
+    if (!external)
+      return external.status().withContext(who);
+    place.raw = *external;
   }
   return std::pair<Place, size_t>(place, size);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What operators are put together from.
+// Building blocks of operators.
 #ifndef MLBRIDGE_ENGINE_NATIVE_OPERATORS_COMMON_H
 #define MLBRIDGE_ENGINE_NATIVE_OPERATORS_COMMON_H
 
@@ -62,7 +62,7 @@ void place(Lowering &l, Value *y, Value *x, const Integers &starts);
 Value *fill(Lowering &l, ElementType type, const Shape &shape, Value *one);
 Value *where(Lowering &l, Value *condition, Value *a, Value *b);
 Value *compare(Lowering &l, CompareOp op, Value *a, Value *b);
-/// What a kernel of broadcast operands makes, which takes loops after its first parameters.
+/// Calls a kernel of broadcast operands, which takes loops after its first parameters.
 Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
                    std::initializer_list<Value *> reads, Integers first);
 /// Matrices a [..., m, k] and b [..., k, n] of floats, broadcast over what comes before.
@@ -70,7 +70,7 @@ Value *matmul(Lowering &l, Value *a, Value *b);
 /// Along `axes` (sorted, in range); lengths of 1 stay if `keep`.
 Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const Integers &axes, bool keep);
 
-/// Where x is made by a product of matrices and used here only, the product does it as well.
+/// If x is the result of a product of matrices and used here only, the product does it as well.
 bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta);
 bool fuseBias(Lowering &l, Value *x, Value *bias);
 

@@ -65,8 +65,8 @@ Status ifNode(Lowering &l) {
 
 // ---- loops -------------------------------------------------------------------------------------
 
-/// What a loop carries from one round to the next, in places that stay. Whether it goes on is part
-/// of that: a body may give out anything it can see, this round's own values included.
+/// The values that a loop carries from one round to the next, in places that stay. The condition is
+/// one of them: a body may give out anything it can see, this round's own values included.
 class Carried {
 public:
   Carried(Lowering &l, const Values &initial) : l_(l) {
@@ -210,7 +210,7 @@ Status scanNode(Lowering &l) {
       body->outputs.size() < l.inputs.size() - static_cast<size_t>(scans))
     return l.invalid("its inputs don't fit its body");
   const auto scanned = static_cast<size_t>(scans);
-  const size_t states = l.inputs.size() - scanned, made = body->outputs.size() - states;
+  const size_t states = l.inputs.size() - scanned, collected = body->outputs.size() - states;
   const auto listed = [&](std::string_view name, size_t size, Integers &out) {
     out.assign(size, 0);
     const Integers *attribute = l.integers(name);
@@ -221,9 +221,9 @@ Status scanNode(Lowering &l) {
   };
   Integers inputAxes, outputAxes, inputReverse, outputReverse;
   listed("scan_input_axes", scanned, inputAxes);
-  listed("scan_output_axes", made, outputAxes);
+  listed("scan_output_axes", collected, outputAxes);
   listed("scan_input_directions", scanned, inputReverse);
-  listed("scan_output_directions", made, outputReverse);
+  listed("scan_output_directions", collected, outputReverse);
   if (!l.status())
     return l.status();
 
@@ -256,7 +256,7 @@ Status scanNode(Lowering &l) {
   if (!results)
     return results.status();
   Values all;
-  for (size_t i = 0; i < made; ++i) {
+  for (size_t i = 0; i < collected; ++i) {
     Value *entry = (*results)[states + i];
     all.push_back(withLeading(l, rounds, entry));
     putEntry(l, all.back(), entry, counter, outputReverse[i] != 0);
@@ -265,7 +265,7 @@ Status scanNode(Lowering &l) {
     return l.invalid("its states change their type or shape");
   l.planner.mark(Step::Kind::EndLoop, {});
   l.results = carried.values;
-  for (size_t i = 0; i < made; ++i) {
+  for (size_t i = 0; i < collected; ++i) {
     if (!l.axis(outputAxes[i], all[i]->rank()))
       return l.status();
     const auto axis = static_cast<size_t>(outputAxes[i]);

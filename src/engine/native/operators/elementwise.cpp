@@ -220,7 +220,7 @@ Status bitCast(Lowering &l) {
   return l.status();
 }
 
-/// What it is outside of training.
+/// The identity, outside of training.
 Status dropout(Lowering &l) {
   if (l.in(2)) {
     double training = 1;

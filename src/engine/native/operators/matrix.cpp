@@ -11,7 +11,7 @@
 namespace mlbridge::native {
 namespace {
 
-/// Where the parameters of Gemm are.
+/// Positions of Gemm's parameters.
 enum GemmParameter : size_t { CRow = 6, CColumn = 7, Alpha = 8, Beta = 9, Applied = 10 };
 
 int64_t packedSize(const Value *b, int64_t k, int64_t n) {
@@ -39,22 +39,22 @@ int64_t batchStride(const Shape &batch, size_t i, const Value *v, int64_t matrix
   return matrix * product(v->shape, i - lead + 1, v->rank());
 }
 
-/// Whether float64 is exact: sums of k products stay below 2^53.
+/// True if float64 is exact: sums of k products stay below 2^53.
 bool isExactAsReal(const Value *a, const Value *b, int64_t k) {
   const auto most = [](const Value *v) {
-    double found = std::ldexp(1.0, static_cast<int>(8 * sizeOf(v->type)));
+    double greatest = std::ldexp(1.0, static_cast<int>(8 * sizeOf(v->type)));
     if (sizeOf(v->type) != 4 || !v->isConstant())
-      return found;
-    found = 0;
+      return greatest;
+    greatest = 0;
     for (size_t i = 0; i < v->count; ++i) {
       uint32_t bits = 0;
       std::memcpy(&bits, v->constantBytes() + 4 * i, sizeof bits);
       const auto number = v->type == ElementType::UInt32
                               ? static_cast<double>(bits)
                               : static_cast<double>(static_cast<int32_t>(bits));
-      found = std::max(found, std::fabs(number));
+      greatest = std::max(greatest, std::fabs(number));
     }
-    return found;
+    return greatest;
   };
   return most(a) * most(b) * static_cast<double>(k) <= 0x1p53;
 }
@@ -194,12 +194,12 @@ struct AppliedActivation {
   double alpha, beta;
 };
 
-struct Named {
+struct KnownActivation {
   std::string_view name;
   AppliedActivation applied; ///< with the defaults of its parameters
   int parameters;
 };
-constexpr Named Activations[] = {
+constexpr KnownActivation Activations[] = {
     {"relu", {Activation::Relu, 0, 0}, 0},
     {"tanh", {Activation::Tanh, 0, 0}, 0},
     {"sigmoid", {Activation::Sigmoid, 0, 0}, 0},
@@ -229,14 +229,14 @@ bool readActivations(Lowering &l, size_t wanted, std::string_view otherwise,
   for (std::string name : names) {
     std::transform(name.begin(), name.end(), name.begin(),
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    const auto *found = std::find_if(std::begin(Activations), std::end(Activations),
-                                     [&](const Named &n) { return n.name == name; });
-    if (found == std::end(Activations))
+    const auto *known = std::find_if(std::begin(Activations), std::end(Activations),
+                                     [&](const KnownActivation &n) { return n.name == name; });
+    if (known == std::end(Activations))
       return l.unsupported("the activation ", name);
-    AppliedActivation applied = found->applied;
-    if (found->parameters > 0 && alphas && alpha < alphas->reals.size())
+    AppliedActivation applied = known->applied;
+    if (known->parameters > 0 && alphas && alpha < alphas->reals.size())
       applied.alpha = static_cast<double>(alphas->reals[alpha++]);
-    if (found->parameters > 1 && betas && beta < betas->reals.size())
+    if (known->parameters > 1 && betas && beta < betas->reals.size())
       applied.beta = static_cast<double>(betas->reals[beta++]);
     out.push_back(applied);
   }

@@ -337,7 +337,7 @@ Status gather(Lowering &l) {
                 {at.outer, n, block, count(indices)});
 }
 
-/// Whether indices for each element fit x but along the axis.
+/// Checks that indices for each element fit x but along the axis.
 bool coversAll(Lowering &l, const Value *x, const Value *indices, size_t axis) {
   bool fits = indices->rank() == x->rank();
   for (size_t i = 0; fits && i < x->rank(); ++i)
@@ -477,10 +477,10 @@ Status oneHot(Lowering &l) {
 Status nonZero(Lowering &l) {
   Value *x = l.in(0);
   const int64_t isReal = isIn(x->type, Reals);
-  Value *found = l.make(ElementType::Int64, {});
-  l.emit(KernelId::CountNonZero, {found}, {x}, {width(x), count(x), isReal});
+  Value *counted = l.make(ElementType::Int64, {});
+  l.emit(KernelId::CountNonZero, {counted}, {x}, {width(x), count(x), isReal});
   int64_t n = 0;
-  if (!l.read(found, n))
+  if (!l.read(counted, n))
     return l.status();
   const int64_t rank = std::max<int64_t>(1, static_cast<int64_t>(x->rank()));
   Integers p{width(x), n, isReal, rank};
@@ -506,11 +506,11 @@ Status compress(Lowering &l) {
     if (bytes[i])
       kept.push_back(static_cast<int64_t>(i));
   Shape shape = x->shape;
-  const auto found = static_cast<int64_t>(kept.size());
-  shape[at.axis] = found;
+  const auto length = static_cast<int64_t>(kept.size());
+  shape[at.axis] = length;
   Value *y = l.output(0, x->type, shape);
-  return l.emit(KernelId::Gather, {y}, {x, l.constantOf<int64_t>({found}, kept), l.fault()},
-                {at.outer, at.n, at.inner * width(x), found});
+  return l.emit(KernelId::Gather, {y}, {x, l.constantOf<int64_t>({length}, kept), l.fault()},
+                {at.outer, at.n, at.inner * width(x), length});
 }
 
 constexpr Operator Table[] = {

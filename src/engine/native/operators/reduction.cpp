@@ -262,7 +262,7 @@ template <bool IsScaledByGroup> Status groupNormalization(Lowering &l) {
                 {batch, groups, channels / groups, inner, real(l.real("epsilon", 1e-5F))});
 }
 
-/// What is normalized: all from `axis` on.
+/// All dimensions from `axis` on are normalized.
 template <bool IsRms> Status layerNormalization(Lowering &l) {
   Value *x = l.in(0), *scale = l.in(1), *bias = IsRms ? nullptr : l.in(2);
   Along at;

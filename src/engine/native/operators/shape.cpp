@@ -27,7 +27,7 @@ Status reshape(Lowering &l) {
   if (open != SIZE_MAX && others && *others) {
     shape[open] = count(x) / static_cast<int64_t>(*others);
   } else if (open != SIZE_MAX && x->count == 0) {
-    // As if there were elements: what is [n, 6] becomes [0, 6] of [0, -1] for an n of 0, too.
+    // The length is what it would be with elements: [n, 6] for [0, -1] becomes [0, 6] for n = 0.
     const auto extent = [](Shape lengths) {
       std::replace(lengths.begin(), lengths.end(), int64_t(0), int64_t(1));
       return elementCount(lengths).value_or(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All that native lacks for a network, rather than the first of it.
-#ifndef MLBRIDGE_ENGINE_NATIVE_LACKING_H
-#define MLBRIDGE_ENGINE_NATIVE_LACKING_H
+// The list of everything that native lacks for a network, rather than the first of it.
+#ifndef MLBRIDGE_ENGINE_NATIVE_MISSING_FEATURES_H
+#define MLBRIDGE_ENGINE_NATIVE_MISSING_FEATURES_H
 
 #include <mlbridge/status.h>
 
@@ -11,7 +11,7 @@
 namespace mlbridge::native {
 
 /// Reasons, each with the nodes (or inputs and outputs) that it concerns.
-class Lacking {
+class MissingFeatures {
 public:
   void add(const std::string &who, const std::string &why);
   bool isEmpty() const { return reasons_.empty(); }

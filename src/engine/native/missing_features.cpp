@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "engine/native/lacking.h"
+#include "engine/native/missing_features.h"
 
 #include <algorithm>
 
 namespace mlbridge::native {
 
-void Lacking::add(const std::string &who, const std::string &why) {
+void MissingFeatures::add(const std::string &who, const std::string &why) {
   constexpr size_t MostNamed = 3;
   auto reason = std::find_if(reasons_.begin(), reasons_.end(),
                              [&](const Reason &other) { return other.why == why; });
@@ -19,7 +19,7 @@ void Lacking::add(const std::string &who, const std::string &why) {
     ++reason->others;
 }
 
-Status Lacking::status() const {
+Status MissingFeatures::status() const {
   constexpr size_t MostReasons = 32;
   std::string text;
   for (size_t i = 0; i < std::min(reasons_.size(), MostReasons); ++i) {
