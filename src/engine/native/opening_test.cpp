@@ -204,7 +204,39 @@ TEST(NativeOpening, AnOutputThatDependsOnValuesNeedsNoShape) {
   }
 }
 
-// ---- what is lacking ---------------------------------------------------------------------------
+// ---- attributes --------------------------------------------------------------------------------
+
+TEST(NativeOpening, AnAttributeThatTheOperatorDoesNotHaveIsInvalid) {
+  Graph g;
+  g.inputs = {info("x", FloatType, {2})};
+  g.outputs = {info("y", FloatType, {2})};
+  g.nodes = {node("Relu", {"x"}, {"y"}, {integer("axis", 0)}, "layer")};
+  const Status status = opened(g);
+  EXPECT_EQ(status.code(), Code::InvalidModel);
+  EXPECT_TRUE(mentions(status, {"'layer'", "'axis'"})) << status.toString();
+  // A name that is the beginning of one, or two of them, is none.
+  for (const char *name : {"a", "axi", "epsilon stash_type", ""}) {
+    g.nodes = {node("LayerNormalization", {"x", "x"}, {"y"}, {integer(name, 0)})};
+    EXPECT_EQ(opened(g).code(), Code::InvalidModel) << name;
+  }
+  // A hint of the first versions.
+  g.nodes = {node("Relu", {"x"}, {"y"}, {integer("consumed_inputs", 0)})};
+  EXPECT_TRUE(opened(g));
+}
+
+TEST(NativeOpening, AttributesAreThoseOfTheVersion) {
+  const std::string bound = Message().bytes(1, "min").real(2, 0).number(20, 1).text;
+  Graph g;
+  g.inputs = {info("x", FloatType, {2})};
+  g.outputs = {info("y", FloatType, {2})};
+  g.nodes = {node("Clip", {"x"}, {"y"}, {bound})};
+  EXPECT_TRUE(opened(g, 10));
+  EXPECT_EQ(opened(g, 11).code(), Code::InvalidModel);
+  g.nodes = {node("Clip", {"x", "x"}, {"y"})};
+  EXPECT_EQ(opened(g, 10).code(), Code::InvalidModel);
+}
+
+// ---- missing features --------------------------------------------------------------------------
 
 TEST(NativeOpening, ListsAllThatItLacks) {
   constexpr int BFloat16Type = 16;
