@@ -109,11 +109,14 @@ template <typename F> void eachNode(const std::vector<Node> &nodes, const F &bod
       eachGraph(attribute, [&](const Graph &graph) { eachNode(graph.nodes, body); });
   }
 }
-/// All nodes, those of functions included.
+/// All nodes, those of functions included, each with its operator sets: body(node, opsets).
 template <typename F> void eachNode(const Model &model, const F &body) {
-  eachNode(model.graph.nodes, body);
+  const auto with = [&](const Opsets &opsets) {
+    return [&](const Node &node) { body(node, opsets); };
+  };
+  eachNode(model.graph.nodes, with(model.opsets));
   for (const Function &function : model.functions)
-    eachNode(function.nodes, body);
+    eachNode(function.nodes, with(function.opsets));
 }
 /// All weights, those of inner graphs included.
 template <typename F> void eachTensor(const std::vector<Attribute> &attributes, const F &body) {

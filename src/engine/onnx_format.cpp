@@ -208,7 +208,7 @@ OnnxFacts factsOf(Span<const uint8_t> bytes) {
     return facts;
   }
   const onnx::Model model = onnx::scanModel(bytes);
-  onnx::eachNode(model, [&](const onnx::Node &node) {
+  onnx::eachNode(model, [&](const onnx::Node &node, const onnx::Opsets &) {
     facts.hasRecurrence |= isRecurrent(node);
     facts.isNeverEmpty |= isOneOf(node.op, Fragile);
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is read from a model before ONNX Runtime sees it, and written into it.
+// Facts read from a model before ONNX Runtime sees it, and nodes written into it.
 #include "engine/onnx_format.h"
 
 #include "engine/file.h"
@@ -33,7 +33,7 @@ TEST(OnnxFormat, GuardsARecurrentLayerWhoseInputMayBeEmpty) {
     ASSERT_TRUE(guarded);
     EXPECT_NE(guarded->find("Reshape"), std::string::npos);
     EXPECT_NE(guarded->find(std::string("mlbridge.guard[") + op + " 'layer']"), std::string::npos);
-    // What came after the graph is still there.
+    // The fields after the graph are still there.
     EXPECT_NE(guarded->find("hello"), std::string::npos);
     EXPECT_FALSE(engine::guardedModel(bytesOf(modelOf(recurrent({2, 1, 3}, op)))));
     EXPECT_TRUE(engine::guardedModel(bytesOf(modelOf(recurrent({0, 1, 3}, op)))));

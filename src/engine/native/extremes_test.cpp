@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What operators make of NaN, infinities, overflow and nothing: as ONNX's reference has it.
+// Results of operators for NaN, infinities, overflow and nothing, as ONNX's reference has them.
 #include "engine/native/test_models.h"
 
 #include <mlbridge/model.h>

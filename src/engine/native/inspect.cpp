@@ -62,22 +62,17 @@ Expected<Inspection> inspect(const std::string &path) {
     return model.status().withContext(path);
   Inspection report;
   std::map<std::string, Inspection::Use> uses;
-  const auto count = [&](const onnx::Opsets &opsets) {
-    return [&](const onnx::Node &node) {
-      const auto version = opsets.find(node.domain);
-      const std::string name =
-          (node.domain.empty() ? "" : std::string(node.domain) + "::") + std::string(node.op);
-      Inspection::Use &use = uses[name];
-      use.op = name;
-      ++use.nodes;
-      use.isSupported =
-          model->function(node.domain, node.op) ||
-          (version != opsets.end() && findOperator(node.domain, node.op, version->second));
-    };
-  };
-  onnx::eachNode(model->graph.nodes, count(model->opsets));
-  for (const onnx::Function &function : model->functions)
-    onnx::eachNode(function.nodes, count(function.opsets));
+  onnx::eachNode(*model, [&](const onnx::Node &node, const onnx::Opsets &opsets) {
+    const auto version = opsets.find(node.domain);
+    const std::string name =
+        (node.domain.empty() ? "" : std::string(node.domain) + "::") + std::string(node.op);
+    Inspection::Use &use = uses[name];
+    use.op = name;
+    ++use.nodes;
+    use.isSupported =
+        model->function(node.domain, node.op) ||
+        (version != opsets.end() && findOperator(node.domain, node.op, version->second));
+  });
   for (auto &[name, use] : uses)
     report.operators.push_back(std::move(use));
   onnx::eachTensor(*model, [&](const onnx::Tensor &tensor) { addWeights(tensor, report); });

@@ -418,7 +418,7 @@ TEST(Native, AValueOfAConstantIsKnownWhenItIsOpened) {
   }
 }
 
-/// What is refused when it is opened names the node and what runs it.
+/// A refusal at opening names the node and the engine that runs it.
 void expectUnsettled(const Graph &g, const std::string &node) {
   const ModelFile file(g);
   const Status status = Model::open(file.uri()).status();
@@ -634,7 +634,7 @@ TEST(Native, RefusesEveryTruncation) {
   for (size_t size = 0; size < whole.size(); ++size) {
     const ModelFile file(whole.substr(0, size));
     const Model model = Model::open(file.uri());
-    // What follows the graph is a property; without it the model is whole as well.
+    // A property follows the graph; without it the model is whole as well.
     if (model) {
       EXPECT_GT(size, whole.size() - 20);
     } else {

@@ -133,23 +133,18 @@ Status Network::checkOperators(const Deadline &deadline, MissingFeatures &missin
   newest(model_->opsets);
   for (const onnx::Function &function : model_->functions)
     newest(function.opsets);
-  const auto check = [&](const onnx::Opsets &opsets) {
-    return [&](const onnx::Node &node) {
-      if (status && deadline.hasPassed())
-        status = {Code::DeadlineExceeded, "the deadline passed while it was read"};
-      if (!status || model_->function(node.domain, node.op))
-        return;
-      const auto version = opsets.find(node.domain);
-      if (version == opsets.end() ? !node.domain.empty()
-                                  : !findOperator(node.domain, node.op, version->second))
-        missing.add(
-            onnx::describe(node),
-            unsupportedOperator(node, version == opsets.end() ? 0 : version->second).message());
-    };
-  };
-  onnx::eachNode(model_->graph.nodes, check(model_->opsets));
-  for (const onnx::Function &function : model_->functions)
-    onnx::eachNode(function.nodes, check(function.opsets));
+  onnx::eachNode(*model_, [&](const onnx::Node &node, const onnx::Opsets &opsets) {
+    if (status && deadline.hasPassed())
+      status = {Code::DeadlineExceeded, "the deadline passed while it was read"};
+    if (!status || model_->function(node.domain, node.op))
+      return;
+    const auto version = opsets.find(node.domain);
+    if (version == opsets.end() ? !node.domain.empty()
+                                : !findOperator(node.domain, node.op, version->second))
+      missing.add(
+          onnx::describe(node),
+          unsupportedOperator(node, version == opsets.end() ? 0 : version->second).message());
+  });
   return status;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is refused when a model is opened, rather than in each evaluation, and what isn't.
+// Refusals when a model is opened, rather than in each evaluation, and models that are taken.
 #include "engine/native/network.h"
 #include "engine/native/test_models.h"
 

@@ -525,9 +525,9 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope, const Values 
     return skipOperator(node, *op, scope, inputs);
   Lowering lowering(*this, node);
   lowering.inputs = inputs;
-  if (Status s = checkInputs(*op, lowering.inputs); !s)
-    return s;
   if (Status s = checkAttributes(*op, node); !s)
+    return s;
+  if (Status s = checkInputs(*op, lowering.inputs); !s)
     return s;
   if (op->outputs != AnyNumber && node.outputs.size() > op->outputs)
     return {Code::InvalidModel, "it has " + std::to_string(node.outputs.size()) +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the onnx engine has to refuse, with a code and a message that says what to do: files that
-// are no models, models that it cannot run, wrong options, and a missing or unfit ONNX Runtime.
+// Files that the onnx engine has to refuse, with a code and a message that says what to do: files
+// that are no models, models that it cannot run, wrong options, and a missing or unfit ONNX
+// Runtime.
 #include "test_models.h"
 
 #include <mlbridge/model.h>

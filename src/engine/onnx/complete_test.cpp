@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the onnx engine takes besides numbers in .onnx files: strings, ONNX Runtime's own format,
+// Features of the onnx engine besides numbers in .onnx files: strings, ONNX Runtime's own format,
 // operators from libraries, and its options.
 #include "test_models.h"
 

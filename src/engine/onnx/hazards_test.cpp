@@ -258,7 +258,7 @@ TEST(OnnxHazards, AnInputWithADefaultIsNotReplacedInSilence) {
     EXPECT_NE(refused.message().find("the pass gives 'scale', for which the model has a default"),
               std::string::npos)
         << refused.toString();
-    // Of another input that was given this name it's not the default.
+    // It is not the default of another input that was given this name.
     EXPECT_TRUE(Model::open(engine + file.path() + "?rename=scale:x")
                     .bind({{TensorSpec::of<float>("scale", {2})}, less.outputs}));
   }
@@ -290,7 +290,7 @@ TEST(OnnxHazards, AnUnknownRankIsNoScalar) {
                 std::string::npos)
           << status.toString();
     }
-    // What follows from the graph need not be stated.
+    // A shape that follows from the graph need not be stated.
     Graph known = native::smallNetwork();
     known.outputs = {unranked("y"), unranked("s")};
     known.nodes.push_back(node("ReduceSum", {"y"}, {"s"}, {integer("keepdims", 0)}));

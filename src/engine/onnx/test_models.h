@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the tests of the onnx engine share: golden files, and folders that go away.
+// Helpers of the onnx engine's tests: golden files, and folders that go away.
 #ifndef MLBRIDGE_ENGINE_ONNX_TEST_MODELS_H
 #define MLBRIDGE_ENGINE_ONNX_TEST_MODELS_H
 

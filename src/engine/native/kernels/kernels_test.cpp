@@ -26,7 +26,7 @@ struct Table {
   const Kernel *kernels;
 };
 
-/// What is held against Portable. Says once what this CPU can't show.
+/// The instruction sets that are held against Portable. Says once what this CPU can't show.
 const std::vector<Table> &others() {
   static const std::vector<Table> Tables = [] {
     std::vector<Table> tables;
@@ -158,7 +158,7 @@ Results call(Kernel kernel, const std::vector<Operand> &operands,
   return results;
 }
 
-/// Where two results differ, NaN being equal to NaN; empty if nowhere.
+/// The place where two results differ, NaN being equal to NaN; empty if nowhere.
 template <class E>
 std::string difference(const std::vector<unsigned char> &a, const std::vector<unsigned char> &b) {
   for (size_t i = 0; i < a.size() / sizeof(E); ++i) {
@@ -407,7 +407,7 @@ TYPED_TEST(Identity, RecurrentLayers) {
         operands.push_back(upTo(1) ? in(numbers<E>(batch * hidden)) : none());
         operands.push_back(upTo(1) ? in(numbers<E>(3 * hidden)) : none());
       }
-      // What the workspace holds afterwards is nobody's business.
+      // The contents of the workspace afterwards are nobody's business.
       Operand workspace;
       std::vector<int64_t> p = {steps,
                                 batch,

@@ -98,8 +98,8 @@ Status concat(Lowering &l) {
   return l.status();
 }
 
-/// `IsEven`: without lengths, all parts have to be as long.
-template <bool IsEven> Status split(Lowering &l) {
+/// `isEven`: without lengths, all parts have to be as long.
+Status splitInto(Lowering &l, bool isEven) {
   Value *x = l.in(0);
   Along at;
   Integers lengths;
@@ -108,7 +108,7 @@ template <bool IsEven> Status split(Lowering &l) {
   const int64_t whole = at.n;
   if (!l.in(1) && !l.integers("split")) {
     const auto parts = l.integer("num_outputs", static_cast<int64_t>(l.node.outputs.size()));
-    if (parts < 1 || parts > (1 << 20) || (IsEven && whole % parts != 0))
+    if (parts < 1 || parts > (1 << 20) || (isEven && whole % parts != 0))
       return l.invalid("it can't split a length of ", whole, " into ", parts);
     const int64_t each = (whole + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i)
@@ -132,6 +132,8 @@ template <bool IsEven> Status split(Lowering &l) {
     return l.invalid("the parts ", toString(lengths), " of a length of ", whole);
   return l.status();
 }
+
+template <bool IsEven> Status split(Lowering &l) { return splitInto(l, IsEven); }
 
 Status sliceNode(Lowering &l) {
   Value *x = l.in(0);

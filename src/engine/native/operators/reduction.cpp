@@ -142,19 +142,22 @@ bool softmaxAxis(Lowering &l, Value *x, bool isMatrix, Along &at) {
   return true;
 }
 
-template <KernelId Kernel, bool IsMatrix> Status softmax(Lowering &l) {
+Status softmaxBy(Lowering &l, KernelId kernel, bool isMatrix) {
   Value *x = l.in(0);
   Along at;
-  if (!softmaxAxis(l, x, IsMatrix, at))
+  if (!softmaxAxis(l, x, isMatrix, at))
     return l.status();
   Value *y = l.output(0, x->type, x->shape);
-  return l.emit(pick(Kernel, x->type), {y}, {x}, {at.outer, at.n, at.inner});
+  return l.emit(pick(kernel, x->type), {y}, {x}, {at.outer, at.n, at.inner});
+}
+template <KernelId Kernel, bool IsMatrix> Status softmax(Lowering &l) {
+  return softmaxBy(l, Kernel, IsMatrix);
 }
 
-template <bool IsMatrix> Status hardmax(Lowering &l) {
+Status hardmaxOf(Lowering &l, bool isMatrix) {
   Value *x = l.in(0);
   Along at;
-  if (!softmaxAxis(l, x, IsMatrix, at))
+  if (!softmaxAxis(l, x, isMatrix, at))
     return l.status();
   Value *best = l.make(ElementType::Int64, {at.outer, at.inner});
   if (at.n)
@@ -163,6 +166,8 @@ template <bool IsMatrix> Status hardmax(Lowering &l) {
   Value *y = l.output(0, x->type, x->shape);
   return l.emit(KernelId::OneHot, {y}, {best, choice}, {width(x), at.outer, at.n, at.inner});
 }
+
+template <bool IsMatrix> Status hardmax(Lowering &l) { return hardmaxOf(l, IsMatrix); }
 
 template <bool Product> Status accumulate(Lowering &l) {
   Value *x = l.in(0);
@@ -238,7 +243,7 @@ Status instanceNormalization(Lowering &l) {
                 {batch, channels, 1, inner, real(l.real("epsilon", 1e-5F))});
 }
 
-template <bool IsScaledByGroup> Status groupNormalization(Lowering &l) {
+Status normalizeGroups(Lowering &l, bool isScaledByGroup) {
   Value *x = l.in(0), *scale = l.in(1), *bias = l.in(2);
   int64_t batch = 0, channels = 0, inner = 0;
   const int64_t groups = l.integer("num_groups", 0);
@@ -246,7 +251,7 @@ template <bool IsScaledByGroup> Status groupNormalization(Lowering &l) {
     return l.status();
   if (groups < 1 || channels % groups)
     return l.invalid(channels, " channels cannot be divided into ", groups, " groups");
-  if (IsScaledByGroup) {
+  if (isScaledByGroup) {
     if (!haveCount(l, {scale, bias}, groups))
       return l.status();
     const auto spread = [&](Value *value) {
@@ -260,6 +265,9 @@ template <bool IsScaledByGroup> Status groupNormalization(Lowering &l) {
   Value *y = l.output(0, x->type, x->shape);
   return l.emit(pick(KernelId::GroupNormF32, x->type), {y}, {x, scale, bias},
                 {batch, groups, channels / groups, inner, real(l.real("epsilon", 1e-5F))});
+}
+template <bool IsScaledByGroup> Status groupNormalization(Lowering &l) {
+  return normalizeGroups(l, IsScaledByGroup);
 }
 
 /// All dimensions from `axis` on are normalized.
