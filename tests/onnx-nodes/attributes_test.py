@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import mlbridge
 from onnx import TensorProto, defs, helper
+
+import mlbridge
 
 REFUSAL = "is none of the operator's"
 VALUES: dict[Any, Any] = {
