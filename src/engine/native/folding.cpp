@@ -267,7 +267,7 @@ bool Planner::settle(const Values &values) {
     }
     areKnown = areKnown && value->settled;
   }
-  isPending_ = isPending_ || !areKnown;
+  node_.isPending = node_.isPending || !areKnown;
   return areKnown && status_;
 }
 
@@ -275,7 +275,7 @@ const uint8_t *Planner::bytesOf(Value *value) {
   if (!status_)
     return nullptr;
   if (!value->isConstant() && !value->settled) // what this very node has made of constants
-    fail(fold(firstStep_, firstValue_));
+    fail(fold(node_.firstStep, node_.firstValue));
   if (!status_)
     return nullptr;
   if (value->isConstant())
@@ -284,7 +284,7 @@ const uint8_t *Planner::bytesOf(Value *value) {
     return static_cast<const uint8_t *>(value->settled);
   if (status_) {
     fail({Code::Unsupported, "a shape depends on values"});
-    isAsked_ = true; // and that is no failure
+    node_.isWaiting = true; // and that is no failure
   }
   return nullptr;
 }

@@ -36,17 +36,17 @@ static const onnx::Attribute *typed(Lowering &l, std::string_view name, int type
   return attribute;
 }
 
-int64_t Lowering::integer(std::string_view name, int64_t otherwise) {
+int64_t Lowering::integer(std::string_view name, int64_t fallback) {
   const onnx::Attribute *attribute = typed(*this, name, IntegerAttribute);
-  return attribute ? attribute->integer : otherwise;
+  return attribute ? attribute->integer : fallback;
 }
-double Lowering::real(std::string_view name, double otherwise) {
+double Lowering::real(std::string_view name, double fallback) {
   const onnx::Attribute *attribute = typed(*this, name, RealAttribute);
-  return attribute ? static_cast<double>(attribute->real) : otherwise;
+  return attribute ? static_cast<double>(attribute->real) : fallback;
 }
-std::string_view Lowering::text(std::string_view name, std::string_view otherwise) {
+std::string_view Lowering::text(std::string_view name, std::string_view fallback) {
   const onnx::Attribute *attribute = typed(*this, name, TextAttribute);
-  return attribute ? attribute->text : otherwise;
+  return attribute ? attribute->text : fallback;
 }
 const Integers *Lowering::integers(std::string_view name) {
   const onnx::Attribute *attribute = typed(*this, name, IntegersAttribute);

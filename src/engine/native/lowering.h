@@ -71,9 +71,9 @@ public:
 
   // Attributes. One of another type than asked for is a failure.
   const onnx::Attribute *attribute(std::string_view name) const;
-  int64_t integer(std::string_view name, int64_t otherwise);
-  double real(std::string_view name, double otherwise);
-  std::string_view text(std::string_view name, std::string_view otherwise);
+  int64_t integer(std::string_view name, int64_t fallback);
+  double real(std::string_view name, double fallback);
+  std::string_view text(std::string_view name, std::string_view fallback);
   const Integers *integers(std::string_view name);
 
   // Failures.

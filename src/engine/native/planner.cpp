@@ -19,11 +19,6 @@ constexpr size_t MostCounted = size_t(1) << 22;
 constexpr int DeepestCall = 64;
 constexpr int IntegerAttribute = 2; // AttributeProto.AttributeType
 
-std::string quoted(std::string_view text) {
-  constexpr size_t Most = 200;
-  return "'" + std::string(text.substr(0, Most)) + (text.size() > Most ? "...'" : "'");
-}
-
 } // namespace
 
 Expected<SharedBytes> Weights::elements(const onnx::Tensor &tensor) {
@@ -175,8 +170,7 @@ Status Planner::countUses(Scope &scope, const std::vector<onnx::Node> &nodes) {
   return status_;
 }
 
-void Planner::countUses(const onnx::Node &node,
-                        std::unordered_map<std::string_view, uint32_t> &uses) {
+void Planner::countUses(const onnx::Node &node, UseCounts &uses) {
   counted_ += 1 + node.inputs.size();
   if (counted_ > MostCounted)
     fail({Code::LimitExceeded, "the network has too many nodes"});
@@ -194,9 +188,8 @@ void Planner::countUses(const onnx::Node &node,
 
 // Names of inner graphs that hide outer ones only make the count too high, which is harmless; what
 // an inner graph uses counts twice, so that it is never taken for used once.
-void Planner::countUses(const onnx::Graph &graph,
-                        std::unordered_map<std::string_view, uint32_t> &uses) {
-  std::unordered_map<std::string_view, uint32_t> inner;
+void Planner::countUses(const onnx::Graph &graph, UseCounts &uses) {
+  UseCounts inner;
   for (const onnx::Node &node : graph.nodes)
     countUses(node, inner);
   for (const onnx::ValueInfo &output : graph.outputs)
@@ -209,7 +202,7 @@ Status Planner::define(Scope &scope, std::string_view name, Value *value) {
   const auto uses = scope.uses.find(name);
   value->uses += uses == scope.uses.end() ? 0 : uses->second;
   if (!scope.values.emplace(name, value).second || scope.initializers.count(name))
-    return {Code::InvalidModel, "the name " + quoted(name) + " stands for two values"};
+    return {Code::InvalidModel, "the name " + onnx::quoted(name) + " stands for two values"};
   return Status();
 }
 
@@ -237,9 +230,9 @@ Value *Planner::find(Scope &scope, std::string_view name) {
 Status Planner::addInitializers(const onnx::Graph &graph, Scope &scope) {
   for (const onnx::Tensor &tensor : graph.initializers) {
     if (!scope.initializers.emplace(tensor.name, &tensor).second)
-      return {Code::InvalidModel, "the weights " + quoted(tensor.name) + " occur twice"};
+      return {Code::InvalidModel, "the weights " + onnx::quoted(tensor.name) + " occur twice"};
     if (scope.parent && find(*scope.parent, tensor.name)) // ONNX Runtime takes those outside
-      return {Code::InvalidModel, "the weights " + quoted(tensor.name) +
+      return {Code::InvalidModel, "the weights " + onnx::quoted(tensor.name) +
                                       " of a subgraph have the name of a value of the outer graph"};
   }
   return Status();
@@ -251,7 +244,7 @@ Expected<SharedPlan> Planner::plan(const std::vector<TensorSpec> &inputs) {
   Scope scope;
   scope.opsets = &model_.opsets;
   const onnx::Graph &graph = model_.graph;
-  std::vector<std::pair<std::string_view, Value *>> values;
+  NamedValues values;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Value *value = make(inputs[i].type, inputs[i].shape);
     value->place = Place::Input;
@@ -278,20 +271,12 @@ Expected<SharedPlan> Planner::plan(const std::vector<TensorSpec> &inputs) {
 }
 
 Expected<Values> Planner::planGraph(const onnx::Graph &graph, const Values &inputs) {
-  Scope *const scope = scope_;
-  const int depth = depth_;
+  const NodeState outer = node_;
   const std::string node = nodes_.back();
-  const bool isPending = isPending_;
-  const size_t firstStep = firstStep_;
-  const uint32_t firstValue = firstValue_;
   Expected<Values> results = planInner(graph, inputs);
-  isPending_ = isPending;
-  isAsked_ = false;
-  firstStep_ = firstStep;
-  firstValue_ = firstValue;
+  node_ = outer;
+  node_.isWaiting = false;
   nodes_.push_back(node);
-  scope_ = scope;
-  depth_ = depth;
   if (!results)
     fail(results.status());
   return results;
@@ -299,14 +284,14 @@ Expected<Values> Planner::planGraph(const onnx::Graph &graph, const Values &inpu
 
 Expected<Values> Planner::planInner(const onnx::Graph &graph, const Values &inputs) {
   if (graph.inputs.size() != inputs.size())
-    return makeError(Code::InvalidModel, "the subgraph ", quoted(graph.name), " has ",
+    return makeError(Code::InvalidModel, "the subgraph ", onnx::quoted(graph.name), " has ",
                      graph.inputs.size(), " inputs instead of ", inputs.size());
-  if (++depth_ > DeepestCall)
+  if (++node_.depth > DeepestCall)
     return Status(Code::Unsupported, "graphs are nested too deep");
   Scope scope;
-  scope.parent = scope_;
-  scope.opsets = scope_->opsets;
-  std::vector<std::pair<std::string_view, Value *>> values;
+  scope.parent = node_.scope;
+  scope.opsets = node_.scope->opsets;
+  NamedValues values;
   for (size_t i = 0; i < inputs.size(); ++i) {
     inputs[i]->uses += 2; // by the node outside too
     values.emplace_back(graph.inputs[i].name, inputs[i]);
@@ -315,7 +300,7 @@ Expected<Values> Planner::planInner(const onnx::Graph &graph, const Values &inpu
 }
 
 Expected<Values> Planner::planIn(Scope &scope, const onnx::Graph &graph,
-                                 const std::vector<std::pair<std::string_view, Value *>> &inputs) {
+                                 const NamedValues &inputs) {
   if (Status s = countUses(scope, graph.nodes); !s)
     return s;
   for (const onnx::ValueInfo &output : graph.outputs)
@@ -333,8 +318,9 @@ Expected<Values> Planner::planIn(Scope &scope, const onnx::Graph &graph,
     if (!status_)
       return status_;
     if (!value)
-      return makeError(Code::InvalidModel, "nothing computes the output ", quoted(output.name),
-                       scope.parent ? " of the subgraph " + quoted(graph.name) : "");
+      return makeError(Code::InvalidModel, "nothing computes the output ",
+                       onnx::quoted(output.name),
+                       scope.parent ? " of the subgraph " + onnx::quoted(graph.name) : "");
     if (value->isUnknown && !blocks_.empty())
       return unsettled("a shape in a branch or a loop depends on values");
     results.push_back(value);
@@ -361,19 +347,19 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
     if (const Status s = status_; !s) // weights
       return goesOn(node, scope, s) ? Status() : s;
     if (!value && !name.empty())
-      return {Code::InvalidModel, onnx::describe(node) + ": its input " + quoted(name) +
+      return {Code::InvalidModel, onnx::describe(node) + ": its input " + onnx::quoted(name) +
                                       " is not computed by any node before it"};
     inputs.push_back(value);
   }
   const size_t firstStep = steps_.size(), blocks = blocks_.size();
   const auto firstValue = static_cast<uint32_t>(values_.size());
-  const int depth = depth_;
+  const int depth = node_.depth;
   Status s;
   if (const onnx::Function *function = model_.function(node.domain, node.op)) {
     s = callFunction(*function, node, scope, inputs);
   } else {
     nodes_.push_back(onnx::describe(node));
-    scope_ = &scope;
+    node_.scope = &scope;
     s = planOperator(node, scope, inputs);
     if (s)
       s = fold(firstStep, firstValue);
@@ -381,7 +367,7 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
   if (s)
     return s;
   blocks_.resize(blocks);
-  depth_ = depth;
+  node_.depth = depth;
   if (goesOn(node, scope, s))
     return status_;
   noteStop(node, inputs);
@@ -395,7 +381,7 @@ bool Planner::goesOn(const onnx::Node &node, Scope &scope, const Status &failure
   // Values that can't be settled may just follow from a missing feature.
   if (!isUnsettled_ || missing_.isEmpty())
     missing_.add(onnx::describe(node), failure.message());
-  isUnsettled_ = isPending_ = isAsked_ = false;
+  isUnsettled_ = node_.isPending = node_.isWaiting = false;
   status_ = Status();
   for (const std::string_view output : node.outputs)
     if (!output.empty() && !scope.values.count(output))
@@ -438,7 +424,7 @@ void Planner::noteStop(const onnx::Node &node, const Values &inputs) {
 
 Status Planner::callFunction(const onnx::Function &function, const onnx::Node &node, Scope &scope,
                              const Values &inputs) {
-  if (++depth_ > DeepestCall)
+  if (++node_.depth > DeepestCall)
     return {Code::InvalidModel, "functions call each other without end"};
   if (inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
     return {Code::InvalidModel, "it has more inputs or outputs than the function"};
@@ -466,17 +452,18 @@ Status Planner::callFunction(const onnx::Function &function, const onnx::Node &n
       continue;
     Value *value = find(inner, function.outputs[i]);
     if (!value)
-      return {Code::InvalidModel, "nothing computes its output " + quoted(function.outputs[i])};
+      return {Code::InvalidModel,
+              "nothing computes its output " + onnx::quoted(function.outputs[i])};
     value->uses += 2;
     if (Status s = define(scope, node.outputs[i], value); !s)
       return s;
   }
-  --depth_;
+  --node_.depth;
   return Status();
 }
 
 const onnx::Attribute *Planner::resolve(const onnx::Attribute *attribute) const {
-  const Scope *scope = scope_;
+  const Scope *scope = node_.scope;
   while (attribute && !attribute->reference.empty()) {
     while (scope && !scope->function)
       scope = scope->parent;
@@ -510,7 +497,7 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope, const Values 
   const auto opset = scope.opsets->find(node.domain);
   if (opset == scope.opsets->end())
     return {Code::InvalidModel, "the model doesn't say which version of the operators of domain " +
-                                    quoted(node.domain) + " it uses"};
+                                    onnx::quoted(node.domain) + " it uses"};
   const Operator *op = findOperator(node.domain, node.op, opset->second);
   if (!op && missing_.isEmpty())
     return unsupportedOperator(node, opset->second);
@@ -545,23 +532,23 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope, const Values 
         if (Status s = fold(firstStep, firstValue); !s)
           return s;
       }
-  isPending_ = isAsked_ = false;
+  node_.isPending = node_.isWaiting = false;
   nextDecision_ = 0;
-  firstStep_ = steps_.size();
-  firstValue_ = static_cast<uint32_t>(values_.size());
+  node_.firstStep = steps_.size();
+  node_.firstValue = static_cast<uint32_t>(values_.size());
   if (settle(decidingInputs(*op, lowering.inputs)))
-    if (Status s = op->lower(lowering); !s && !isAsked_)
+    if (Status s = op->lower(lowering); !s && !node_.isWaiting)
       return fail(s);
-  if (isAsked_)
+  if (node_.isWaiting)
     status_ = Status();
   if (!status_)
     return status_;
-  if (isPending_)
+  if (node_.isPending)
     lowering.results.resize(node.outputs.size());
   for (Value *&result : lowering.results)
-    if (isPending_ && !result)
+    if (node_.isPending && !result)
       result = unknown();
-  isPending_ = false;
+  node_.isPending = false;
   return defineResults(node, scope, std::move(lowering.results), isHalf);
 }
 
@@ -571,7 +558,8 @@ Status Planner::defineResults(const onnx::Node &node, Scope &scope, Values resul
       continue;
     Value *result = i < results.size() ? results[i] : nullptr;
     if (!result)
-      return {Code::Unsupported, "its output " + quoted(node.outputs[i]) + " is not supported"};
+      return {Code::Unsupported,
+              "its output " + onnx::quoted(node.outputs[i]) + " is not supported"};
     if (isHalf && result->type == ElementType::Float32) {
       Value *narrow = make(ElementType::Float16, result->shape);
       emit(KernelId::F16FromF32, {narrow}, {result}, {static_cast<int64_t>(result->count)});
@@ -596,7 +584,7 @@ Status Planner::skipOperator(const onnx::Node &node, const Operator &op, Scope &
   (void)settle(decidingInputs(op, inputs));
   if (status_ && op.deciding == SelfDeciding)
     (void)settle({inputs[0]});
-  isPending_ = false;
+  node_.isPending = false;
   return defineResults(node, scope, Values(node.outputs.size(), unknown()), false);
 }
 

@@ -111,19 +111,30 @@ public:
   void countMultiplyAdds(uint64_t count);
 
 private:
+  using UseCounts = std::unordered_map<std::string_view, uint32_t>;
+  using NamedValues = std::vector<std::pair<std::string_view, Value *>>;
   struct Scope {
     Scope *parent = nullptr;
     const Opsets *opsets = nullptr;
     std::unordered_map<std::string_view, Value *> values;
     std::unordered_map<std::string_view, const onnx::Tensor *> initializers;
-    std::unordered_map<std::string_view, uint32_t> uses;
+    UseCounts uses;
     const onnx::Node *call = nullptr; ///< the call of the function that this is the inside of
     const onnx::Function *function = nullptr;
   };
 
+  /// The state of the node at hand.
+  struct NodeState {
+    Scope *scope = nullptr;
+    int depth = 0; ///< of graphs and calls
+    size_t firstStep = 0;
+    uint32_t firstValue = 0;
+    bool isPending = false; ///< its operator depends on values that aren't settled
+    bool isWaiting = false; ///< and it failed because of that
+  };
+
   Expected<Values> planInner(const onnx::Graph &graph, const Values &inputs);
-  Expected<Values> planIn(Scope &scope, const onnx::Graph &graph,
-                          const std::vector<std::pair<std::string_view, Value *>> &inputs);
+  Expected<Values> planIn(Scope &scope, const onnx::Graph &graph, const NamedValues &inputs);
   Status planNodes(const std::vector<onnx::Node> &nodes, Scope &scope);
   Status planNode(const onnx::Node &node, Scope &scope);
   Status planOperator(const onnx::Node &node, Scope &scope, const Values &inputs);
@@ -139,8 +150,8 @@ private:
   Status define(Scope &scope, std::string_view name, Value *value);
   Value *find(Scope &scope, std::string_view name);
   Status countUses(Scope &scope, const std::vector<onnx::Node> &nodes);
-  void countUses(const onnx::Graph &graph, std::unordered_map<std::string_view, uint32_t> &uses);
-  void countUses(const onnx::Node &node, std::unordered_map<std::string_view, uint32_t> &uses);
+  void countUses(const onnx::Graph &graph, UseCounts &uses);
+  void countUses(const onnx::Node &node, UseCounts &uses);
   Status addInitializers(const onnx::Graph &graph, Scope &scope);
   Status fold(size_t firstStep, uint32_t firstValue);
   Status execute(size_t from, size_t to);
@@ -168,15 +179,9 @@ private:
   Values decisions_; ///< on whose values shapes depend
   std::vector<uint64_t> decisionIds_;
   uint64_t nextDecision_ = 0;
-  // The node at hand.
-  size_t firstStep_ = 0;
-  uint32_t firstValue_ = 0;
-  bool isPending_ = false; ///< the operator at hand depends on one that isn't settled
-  bool isAsked_ = false;   ///< and it failed because of that
+  NodeState node_;
   std::unordered_map<const Value *, Buffer> memory_;
   uint64_t foldedBytes_ = 0, foldedWork_ = 0; ///< what is left for it
-  Scope *scope_ = nullptr;                    ///< of the node at hand
-  int depth_ = 0;
   uint64_t multiplyAdds_ = 0;
   size_t planned_ = 0; ///< nodes
   size_t counted_ = 0; ///< names whose uses were counted

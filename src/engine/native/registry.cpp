@@ -44,8 +44,8 @@ Status checkAttributes(const Operator &op, const onnx::Node &node) {
     while (!known.empty() && known.substr(0, known.find(' ')) != attribute.name)
       known.remove_prefix(std::min(known.find(' '), known.size() - 1) + 1);
     if (known.empty())
-      return makeError(Code::InvalidModel, "its attribute '", attribute.name.substr(0, 200),
-                       "' is none of the operator's");
+      return makeError(Code::InvalidModel, "its attribute ", onnx::quoted(attribute.name),
+                       " is none of the operator's");
   }
   return Status();
 }

@@ -67,13 +67,13 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
   runner->outputs_.resize(signature.outputs.size());
   runner->outputValues_.resize(signature.outputs.size());
 
-  bool &anyStrings = runner->anyStrings_;
+  bool &hasStringInputs = runner->hasStringInputs_;
   for (size_t i = 0; i < signature.inputs.size(); ++i) {
     Slot &slot = runner->inputs_[i];
     slot.spec = &signature.inputs[i];
     slot.shape = slot.spec->shape;
     slot.data = nothing;
-    anyStrings |= slot.spec->type == ElementType::String;
+    hasStringInputs |= slot.spec->type == ElementType::String;
     const size_t rank = slot.shape.size();
     if (std::any_of(shapes[i], shapes[i] + rank, [](int64_t n) { return n < 0; })) {
       std::replace(slot.shape.begin(), slot.shape.end(), Dynamic, int64_t(0));
@@ -89,7 +89,7 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
     Slot &slot = runner->outputs_[i];
     slot.spec = &signature.outputs[i];
     if (slot.spec->isDynamic() || slot.spec->type == ElementType::String) {
-      slot.perCall = runner->anyPerCall_ = true;
+      slot.isPerCall = runner->hasPerCallOutputs_ = true;
       slot.shape = slot.spec->shape;
       continue;
     }
@@ -106,11 +106,11 @@ Expected<std::unique_ptr<Runner>> Runner::create(const Model &model, const int64
 Status Runner::makeBinding() {
   OrtStatus *failure = api_->CreateIoBinding(model_.session(), &binding_);
   for (size_t i = 0; i < inputs_.size() && !failure; ++i)
-    if (inputs_[i].sized)
+    if (inputs_[i].isSized)
       failure = api_->BindInput(binding_, model_.inputNames()[i], inputValues_[i]);
   for (size_t i = 0; i < outputs_.size() && !failure; ++i)
     failure =
-        outputs_[i].perCall
+        outputs_[i].isPerCall
             ? api_->BindOutputToDevice(binding_, model_.outputNames()[i], model_.runtime().memory)
             : api_->BindOutput(binding_, model_.outputNames()[i], outputValues_[i]);
   return take(api_, failure, Code::Internal, "binding the buffers");
@@ -133,11 +133,11 @@ Status Runner::adoptOutputs() {
                        outputs_.size());
   for (size_t i = 0; i < count; ++i) {
     void *data = nullptr;
-    if (status && !outputs_[i].perCall)
+    if (status && !outputs_[i].isPerCall)
       status = take(api_, api_->GetTensorMutableData(values[i], &data), Code::PolicyFailed,
                     "output '" + outputs_[i].spec->name + "'");
-    if (status && (outputs_[i].perCall || data != outputs_[i].own.data())) {
-      outputs_[i].perCall = anyPerCall_ = true;
+    if (status && (outputs_[i].isPerCall || data != outputs_[i].own.data())) {
+      outputs_[i].isPerCall = hasPerCallOutputs_ = true;
       std::swap(outputValues_[i], values[i]);
     }
     if (values[i])
@@ -145,7 +145,7 @@ Status Runner::adoptOutputs() {
   }
   if (values)
     allocator->Free(allocator, static_cast<void *>(values));
-  if (status && anyPerCall_) {
+  if (status && hasPerCallOutputs_) {
     api_->ReleaseIoBinding(binding_);
     binding_ = nullptr;
   }
@@ -174,7 +174,7 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
   value = nullptr;
   slot.data = nothing;
   slot.count = 0;
-  slot.sized = false;
+  slot.isSized = false;
   if (spec.type == ElementType::String)
     return makeStrings(slot, wanted, bytes / width(spec.type), value);
   // An empty tensor has memory too: ONNX Runtime takes no null pointer.
@@ -190,7 +190,7 @@ Status Runner::makeValue(Slot &slot, const int64_t *shape, OrtValue *&value) {
   slot.shape.assign(wanted.begin(), wanted.end());
   slot.data = slot.own.data();
   slot.count = bytes / width(spec.type);
-  slot.sized = true;
+  slot.isSized = true;
   return Status();
 }
 
@@ -210,7 +210,7 @@ Status Runner::makeStrings(Slot &slot, Span<const int64_t> shape, uint64_t count
   slot.shape.assign(shape.begin(), shape.end());
   slot.data = count ? static_cast<void *>(slot.texts.data()) : nothing;
   slot.count = count;
-  slot.sized = true;
+  slot.isSized = true;
   return Status();
 }
 
@@ -271,14 +271,14 @@ Status Runner::resize(uint64_t i, const int64_t *shape, mlb_tensor &tensor) {
   if (i >= inputs_.size())
     return makeError(Code::InvalidArgument, "there is no input ", i);
   Slot &slot = inputs_[i];
-  if (!slot.sized || !std::equal(slot.shape.begin(), slot.shape.end(), shape)) {
-    unsized_ -= !slot.sized;
+  if (!slot.isSized || !std::equal(slot.shape.begin(), slot.shape.end(), shape)) {
+    unsized_ -= !slot.isSized;
     Status status = makeValue(slot, shape, inputValues_[i]);
     if (status && binding_)
       status = take(api_, api_->BindInput(binding_, model_.inputNames()[i], inputValues_[i]),
                     Code::Internal, "binding the buffers");
-    slot.sized = slot.sized && status;
-    unsized_ += !slot.sized;
+    slot.isSized = slot.isSized && status;
+    unsized_ += !slot.isSized;
     if (!status)
       return status;
   }
@@ -288,7 +288,7 @@ Status Runner::resize(uint64_t i, const int64_t *shape, mlb_tensor &tensor) {
 Status Runner::evaluate() {
   if (unsized_ != 0) {
     const auto slot =
-        std::find_if(inputs_.begin(), inputs_.end(), [](const Slot &s) { return !s.sized; });
+        std::find_if(inputs_.begin(), inputs_.end(), [](const Slot &s) { return !s.isSized; });
     return makeError(Code::InvalidArgument, "the lengths of the input '", slot->spec->name,
                      "' were never set; call resize first");
   }
@@ -296,9 +296,9 @@ Status Runner::evaluate() {
     for (const Slot &slot : inputs_)
       if (slot.count == 0)
         return makeError(Code::PolicyFailed, engine::emptyInput(slot.spec->name));
-  if (anyPerCall_)
+  if (hasPerCallOutputs_)
     releasePerCallOutputs();
-  if (anyStrings_)
+  if (hasStringInputs_)
     if (Status s = writeStrings(); !s)
       return s;
   const OrtRunOptions *options = model_.runtime().runOptions;
@@ -312,9 +312,9 @@ Status Runner::evaluate() {
   if (!isSettled_)
     if (Status s = adoptOutputs(); !s)
       return s;
-  if (anyPerCall_)
+  if (hasPerCallOutputs_)
     for (size_t i = 0; i < outputs_.size(); ++i)
-      if (outputs_[i].perCall)
+      if (outputs_[i].isPerCall)
         if (Status s = readPerCallOutput(outputs_[i], outputValues_[i]); !s)
           return s;
   return Status();
@@ -365,7 +365,7 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
   slot.data = data;
   // The memory of an input changes with the next evaluation.
   const bool isInput = std::any_of(inputs_.begin(), inputs_.end(), [data](const Slot &input) {
-    return input.sized && input.own.data() == data;
+    return input.isSized && input.own.data() == data;
   });
   if (!isInput && slot.spec->isDynamic())
     return Status();
@@ -379,7 +379,7 @@ Status Runner::readPerCallOutput(Slot &slot, OrtValue *value) {
 void Runner::releasePerCallOutputs() {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Slot &slot = outputs_[i];
-    if (!slot.perCall)
+    if (!slot.isPerCall)
       continue;
     if (outputValues_[i])
       api_->ReleaseValue(outputValues_[i]);

@@ -40,8 +40,8 @@ private:
     Shape shape;
     void *data = nullptr;
     size_t count = 0;
-    bool sized = false;            ///< an input: has its lengths
-    bool perCall = false;          ///< an output: allocated by each evaluation
+    bool isSized = false;          ///< an input: has its lengths
+    bool isPerCall = false;        ///< an output: allocated by each evaluation
     std::vector<mlb_string> texts; ///< what strings are passed by
     std::string characters;        ///< of the strings of an output
     std::vector<size_t> offsets;
@@ -68,8 +68,8 @@ private:
   OrtIoBinding *binding_ = nullptr;
   bool isSettled_ = false; ///< whether that has been looked at
   size_t unsized_ = 0;
-  bool anyPerCall_ = false;
-  bool anyStrings_ = false; ///< among the inputs
+  bool hasPerCallOutputs_ = false;
+  bool hasStringInputs_ = false; ///< among the inputs
 };
 
 } // namespace mlbridge::onnx

@@ -380,14 +380,15 @@ const struct mlb_aot_model *NAME_model(void);
 }
 
 std::string Printer::fill(std::string_view text) const {
-  const bool external = options_.externalWeights;
+  const bool isExternal = options_.externalWeights;
   const std::pair<const char *, std::string> pieces[] = {
-      {"WEIGHTS_ONLY", external ? "const void *weights, size_t size" : "void"},
-      {"WEIGHTS_ALSO", external ? ", const void *weights, size_t size" : ""},
-      {"WEIGHTS_COMMENT", external ? "/* weights: a file of mlbridge compile --weights, whole, at "
-                                     "a multiple of 64; it has to outlive\n * the context. */\n"
-                                   : ""},
-      {"OR_WEIGHTS", external ? ", or not weights of this network" : ""},
+      {"WEIGHTS_ONLY", isExternal ? "const void *weights, size_t size" : "void"},
+      {"WEIGHTS_ALSO", isExternal ? ", const void *weights, size_t size" : ""},
+      {"WEIGHTS_COMMENT", isExternal
+                              ? "/* weights: a file of mlbridge compile --weights, whole, at "
+                                "a multiple of 64; it has to outlive\n * the context. */\n"
+                              : ""},
+      {"OR_WEIGHTS", isExternal ? ", or not weights of this network" : ""},
       {"FILE", file_},
       {"UPPER", upper(name_)},
       {"NAME", name_}};

@@ -147,11 +147,12 @@ Metadata metadataOf(const Model &model) {
   return metadata;
 }
 
-std::string describe(const Node &node) {
+std::string quoted(std::string_view text) {
   constexpr size_t Most = 200;
-  const auto quoted = [](std::string_view text) {
-    return "'" + std::string(text.substr(0, Most)) + (text.size() > Most ? "...'" : "'");
-  };
+  return "'" + std::string(text.substr(0, Most)) + (text.size() > Most ? "...'" : "'");
+}
+
+std::string describe(const Node &node) {
   std::string text(node.op.substr(0, 100));
   if (!node.name.empty())
     return text + " " + quoted(node.name);

@@ -142,7 +142,7 @@ Expected<std::string_view> ExternalFiles::get(const Place &place, uint64_t size)
 
 /// The place of a tensor's elements, and how many bytes they are.
 static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalFiles &files) {
-  const std::string who = "the weights '" + std::string(tensor.name.substr(0, 200)) + "' ";
+  const std::string who = "the weights " + quoted(tensor.name) + " ";
   const std::optional<ElementType> type = elementType(tensor.type);
   if (!type)
     return Status(Code::Unsupported, who + "have elements of the type " + name(tensor.type));
@@ -173,7 +173,7 @@ Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
   if (!located)
     return located.status();
   const auto &[place, size] = *located;
-  const std::string who = "the weights '" + std::string(tensor.name.substr(0, 200)) + "' ";
+  const std::string who = "the weights " + quoted(tensor.name) + " ";
   const ElementType type = *elementType(tensor.type);
   Buffer elements;
   if (place.isExternal || place.hasRaw) {

@@ -5,8 +5,8 @@
 
 namespace mlbridge::native {
 
-bool readAxis(Lowering &l, const Value *x, int64_t otherwise, Along &out) {
-  int64_t axis = l.integer("axis", otherwise);
+bool readAxis(Lowering &l, const Value *x, int64_t fallback, Along &out) {
+  int64_t axis = l.integer("axis", fallback);
   if (!l.axis(axis, x->rank()))
     return false;
   out = {x, axis};

@@ -26,7 +26,7 @@ struct Along {
         n(x->shape[this->axis]), inner(product(x->shape, this->axis + 1, x->rank())) {}
 };
 /// Around the dimension that the attribute 'axis' names.
-bool readAxis(Lowering &l, const Value *x, int64_t otherwise, Along &out);
+bool readAxis(Lowering &l, const Value *x, int64_t fallback, Along &out);
 /// Elements between neighbours of each dimension of a dense tensor.
 Integers denseStrides(const Shape &shape);
 /// 0, 1, …, rank - 1

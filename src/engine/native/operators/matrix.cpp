@@ -212,15 +212,15 @@ constexpr KnownActivation Activations[] = {
     {"elu", {Activation::Elu, 1, 0}, 1},
 };
 
-bool readActivations(Lowering &l, size_t wanted, std::string_view otherwise,
-                     std::string_view otherwiseLater, std::vector<AppliedActivation> &out) {
+bool readActivations(Lowering &l, size_t wanted, std::string_view fallback,
+                     std::string_view fallbackLater, std::vector<AppliedActivation> &out) {
   std::vector<std::string> names;
   if (const onnx::Attribute *attribute = l.attribute("activations"))
     for (const std::string_view text : attribute->texts)
       names.emplace_back(text);
   if (names.empty())
     for (size_t i = 0; i < wanted; ++i)
-      names.emplace_back(i == 0 ? otherwise : otherwiseLater);
+      names.emplace_back(i == 0 ? fallback : fallbackLater);
   if (names.size() < wanted)
     return l.invalid("it has ", names.size(), " activations instead of ", wanted);
   const onnx::Attribute *alphas = l.attribute("activation_alpha");
