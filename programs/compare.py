@@ -2,7 +2,7 @@
 """What the shipped candidates gain on the catalog's programs, compiled from source.
 
     python3 -m programs.compare test-A --effort 1 3 10 -o build/test-A.json
-    python3 -m programs.compare demo --effort 1 3 --objective speed-size --runs 9
+    python3 -m programs.compare demo --effort 1 3 --runs 9
     python3 -m programs.compare demo --effort 1 3 10 --shares
     python3 -m programs.compare demo --linked --way "threshold=-mllvm -inline-threshold=0"
     python3 -m programs.compare demo --level O2 --spills --way "large=-mllvm -split-spill-mode=size"
@@ -55,7 +55,7 @@ from programs.build import (
 )
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run, source_tree
-from programs.plugin import candidate_flags, candidates_file
+from programs.plugin import CANDIDATES, candidate_flags
 
 SECTIONS = ("-ffunction-sections", "-fPIC")
 OUTLINER = ("-mllvm", "-enable-machine-outliner=always")
@@ -106,8 +106,7 @@ def ways(options: argparse.Namespace) -> dict[str, list[str]]:
         always = [level, *SECTIONS, *(RECORD if options.spills else ())]
         named = {level: "", **dict(options.way)}
         return {name: [*always, *shlex.split(more)] for name, more in named.items()}
-    efforts, objective = options.effort, options.objective
-    compared = {f"effort {n}": ["-Oz", *candidate_flags(n, objective)] for n in efforts}
+    compared = {f"effort {n}": ["-Oz", *candidate_flags(n)] for n in options.effort}
     return {"-Oz": ["-Oz"], "outliner": ["-Oz", *OUTLINER], **compared}
 
 
@@ -361,7 +360,6 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("names", nargs="*", help="sets or programs (default: demo)")
     parser.add_argument("--effort", type=int, nargs="+", default=[1, 3])
-    parser.add_argument("--objective", choices=["size", "speed-size"], default="size")
     parser.add_argument(
         "--way",
         type=lambda text: tuple(text.split("=", 1)),
@@ -408,7 +406,6 @@ def main(arguments: list[str]) -> int:
     if options.chart:
         draw(found, options.chart)
     if options.output:
-        listed = candidates_file(options.objective).read_bytes()
         record = {
             "programs": {
                 name: {
@@ -432,10 +429,7 @@ def main(arguments: list[str]) -> int:
             **(
                 {"ways": dict(options.way)}
                 if options.way
-                else {
-                    "objective": options.objective,
-                    "candidates": hashlib.sha256(listed).hexdigest(),
-                }
+                else {"candidates": hashlib.sha256(CANDIDATES.read_bytes()).hexdigest()}
             ),
             "compiler": must(["clang-22", "--version"], BUILD).splitlines()[0],
             "jobs": options.jobs,

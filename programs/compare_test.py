@@ -55,7 +55,6 @@ def root(tmp_path: Path) -> Path:
 def test_all_ways_of_a_program(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = argparse.Namespace(
         effort=[1, 3],
-        objective="size",
         jobs=2,
         compiler="clang-22",
         emulator="",

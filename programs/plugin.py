@@ -14,15 +14,13 @@ MODEL = ROOT / "models" / "phase-ordering-size" / "policy.onnx"
 LOG = "/log-folder-of-one-build"  # stands for the --log folder until a build begins
 
 
-def candidates_file(objective: str = "size") -> Path:
-    """The candidates of this source tree, which `make build` has installed."""
-    return MODEL.with_name(f"candidates{'' if objective == 'size' else '-' + objective}.json")
+#: The candidates of this source tree, which `make build` has installed.
+CANDIDATES = MODEL.with_name("candidates.json")
 
 
-def candidate_flags(effort: int, objective: str = "size") -> list[str]:
-    """Of comparing the candidates of this source tree with -Oz."""
-    uri = f"candidates:{candidates_file(objective)}"
-    return plugin_flags(uri, "--effort", str(effort), "--objective", objective)
+def candidate_flags(effort: int) -> list[str]:
+    """The flags that compare the candidates of this source tree with -Oz."""
+    return plugin_flags(f"candidates:{CANDIDATES}", "--effort", str(effort))
 
 
 def plugin_flags(uri: str, *options: str) -> list[str]:

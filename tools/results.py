@@ -140,9 +140,8 @@ def compared(path: Path, record: Any) -> list[str]:
         if "shares" in its
     ]
     files = sum(record["over_oz"]["-Oz"][key] for key in ("smaller", "equal", "larger"))
-    aim = "" if record["objective"] == "size" else f", objective {record['objective']}"
     return section(
-        f"Candidates on {path.stem}{aim} (`programs/compare.py`)",
+        f"Candidates on {path.stem} (`programs/compare.py`)",
         f"{measured(path)} {len(record['programs'])} programs, {files} files, compiled from source"
         f" with {record['jobs']} jobs. Ratios to -Oz: geometric means over programs, with the 95 %"
         " interval of a bootstrap over programs. *linked*: with -ffunction-sections and"
@@ -501,7 +500,6 @@ def main() -> int:
         part(compared, "candidates/test-A.json"),
         part(compared, "candidates/demo.json"),
         part(compared, "candidates/demo-run.json"),
-        part(compared, "candidates/demo-speed-size.json"),
         part(round_trip, "bench/round-trip.json"),
         part(batching, "bench/batching.json"),
         part(gym, "bench/gym.json"),

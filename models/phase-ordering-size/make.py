@@ -3,11 +3,10 @@
 
     models/phase-ordering-size/make.py [--record SET]
 
-Measures the pool of this folder on modules of the training programs, chooses,
-checks the choice on the validation programs, and compares predictors with it, in build/venv-train.
-An hour and a half, as it goes on where it was stopped. --record also compiles the programs of a
-set. Everything goes into build/candidates/: the lists, the tables, what was measured. The same
-programs, compiler and seed give the same numbers.
+Measures the pool of this folder on modules of the training programs, chooses, and checks the choice
+on the validation programs. Takes up to an hour and a half, and goes on where it
+was stopped. --record also compiles the programs of a set. Everything goes into build/candidates/:
+the list, the tables, what was measured. The same programs, compiler and seed give the same numbers.
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import train_venv
 from common import BUILD, PYTHON, ROOT, environment
 
 FOLDER = BUILD / "candidates"
 MODEL = ROOT / "models" / "phase-ordering-size"
 CORPUS = BUILD / "programs" / "corpus"
-#: Of each objective: how many modules of a program are measured, for training and validation, and
-#: how many candidates at the head of the list continue the stock pipeline: low efforts are cheap.
-OBJECTIVES = {"size": ("", 10, 100, 2), "speed-size": ("-speed-size", 2, 8, 0)}
+#: How many modules of each program are measured.
+MODULES = {"training": "10", "validation": "100"}
+#: How many candidates at the head of the list continue the stock pipeline, so that low efforts are
+#: cheap.
+CONTINUING = "2"
 
 
 def tell(log: Path, *command: str | Path) -> None:
@@ -39,26 +39,20 @@ def tell(log: Path, *command: str | Path) -> None:
         raise SystemExit(f"candidates: {' '.join(map(str, command))} ended with {done.returncode}")
 
 
-def choose(objective: str) -> None:
-    ending, training_modules, validation_modules, continuing = OBJECTIVES[objective]
-    chosen = FOLDER / f"candidates{ending}.json"
-    command: list[str | Path] = [PYTHON, "-m", "mlbridge", "candidates"]
-    command += ["--objective", objective]
-    training: list[str | Path] = [MODEL / f"pool{ending}.json", CORPUS, "--part", "training"]
-    training += ["--modules", str(training_modules), "--sizes", FOLDER / f"training{ending}.jsonl"]
-    best = ["--choose", "10", *(["--continuing", str(continuing)] if continuing else [])]
-    tell(FOLDER / f"training{ending}.txt", *command, *training, *best, "-o", chosen)
+def measure(part: str, listed: Path, *options: str | Path) -> None:
+    """Has `mlbridge candidates` measure a list on the modules of a part."""
     tell(
-        FOLDER / f"validation{ending}.txt",
-        *(*command, chosen, CORPUS, "--part", "validation", "--modules", str(validation_modules)),
-        *("--sizes", FOLDER / f"validation{ending}.jsonl"),
+        FOLDER / f"{part}.txt",
+        *(PYTHON, "-m", "mlbridge", "candidates", listed, CORPUS, "--part", part),
+        *("--modules", MODULES[part], "--sizes", FOLDER / f"{part}.jsonl", *options),
     )
-    if objective == "size":
-        train_venv.prepare()
-        tell(
-            FOLDER / "prediction.txt",
-            *(train_venv.PYTHON, *command[1:], *training, *best, "--predict"),
-        )
+
+
+def choose() -> None:
+    chosen = FOLDER / "candidates.json"
+    best = ("--choose", "10", "--continuing", CONTINUING)
+    measure("training", MODEL / "pool.json", *best, "-o", chosen)
+    measure("validation", chosen)
     same = chosen.read_text() == (MODEL / chosen.name).read_text()
     print(
         f"{chosen} is {'the list that ships' if same else 'another list than the one that ships'}"
@@ -71,8 +65,7 @@ def main() -> int:
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     tell(FOLDER / "corpus.txt", PYTHON, "-m", "programs.corpus", "training", "validation")
-    for objective in OBJECTIVES:
-        choose(objective)
+    choose()
     if options.record:
         compare: list[str | Path] = [PYTHON, "-m", "programs.compare", options.record]
         where = FOLDER / options.record

@@ -3,14 +3,13 @@
 
 A candidate is {"name": …, "passes": …, "after_stock": …, "options": […]}, as the phase-ordering
 plugin describes it. What it makes is measured by the plugin itself at -Oz: bytes of executable
-sections and, for the objective speed-size, expected cycles.
+sections.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import random
 import re
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from . import files, measuring
 from .corpus import Corpus, Module
@@ -54,44 +53,21 @@ class Candidate:
         return made | ({"options": list(self.options)} if self.options else {})
 
 
-Objective = Literal["size", "speed-size"]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What code takes; `cycles` is None where only its size was measured."""
-
-    bytes: int
-    cycles: float | None = None
-
-
 @dataclass
 class Measured:
-    """Of a module: what the stock pipeline makes, and each candidate by its key.
+    """Bytes of a module's code: by the stock pipeline, and by each candidate, by its key.
 
     None stands for a candidate that is not to be used on it: it crashed, or was refused.
     """
 
     program: str
-    stock: Cost
-    costs: dict[str, Cost | None] = field(default_factory=dict)
-    #: What a predictor can know before any pass: counts, an embedding, counts after a few passes.
-    features: list[float] = field(default_factory=list)
+    stock: int
+    sizes: dict[str, int | None] = field(default_factory=dict)
 
-    def best(self, chosen: Iterable[Candidate], objective: Objective = "size") -> Cost:
+    def best(self, chosen: Iterable[Candidate]) -> int:
         """What the plugin keeps of the stock pipeline and these."""
-        kept = self.stock
-        for candidate in chosen:
-            made = self.costs.get(candidate.key)
-            if made is None or made.bytes > self.stock.bytes:
-                continue
-            if _order(made, objective) < _order(kept, objective):
-                kept = made
-        return kept
-
-
-def _order(cost: Cost, objective: Objective) -> tuple[float, int]:
-    return (0.0 if objective == "size" else cost.cycles or 0.0, cost.bytes)
+        sizes = (self.sizes.get(candidate.key) for candidate in chosen)
+        return min([self.stock, *(size for size in sizes if size is not None)])
 
 
 def read(path: str | os.PathLike[str]) -> list[Candidate]:
@@ -137,7 +113,6 @@ def measure(
     listed: Sequence[Candidate],
     kept: Path,
     *,
-    objective: Objective = "size",
     jobs: int = 2,
     progress: bool = False,
 ) -> dict[str, Measured]:
@@ -149,17 +124,17 @@ def measure(
     """
     from tqdm import tqdm
 
-    found = _read_kept(kept, objective)
+    found = _read_kept(kept)
     keys = {c.key: c for c in listed}
-    missing = [m for m in modules if m.hash not in found or keys.keys() - found[m.hash].costs]
+    missing = [m for m in modules if m.hash not in found or keys.keys() - found[m.hash].sizes]
     if not missing:
         return {m.hash: found[m.hash] for m in modules}
     with kept.open("a", encoding="utf-8") as file, ThreadPoolExecutor(jobs) as pool:
 
         def one(module: Module) -> tuple[Module, Measured]:
             known = found.get(module.hash)
-            wanted = [c for key, c in keys.items() if known is None or key not in known.costs]
-            return module, _measure(corpus.extract(module), module, wanted, objective)
+            wanted = [c for key, c in keys.items() if known is None or key not in known.sizes]
+            return module, _measure(corpus.extract(module), module, wanted)
 
         hidden = None if progress else True
         for module, its in tqdm(
@@ -167,35 +142,25 @@ def measure(
         ):
             file.write(json.dumps(_as_line(module, its)) + "\n")
             file.flush()
-            found.setdefault(module.hash, its).costs.update(its.costs)
+            found.setdefault(module.hash, its).sizes.update(its.sizes)
     return {m.hash: found[m.hash] for m in modules}
 
 
 def _as_line(module: Module, its: Measured) -> dict[str, Any]:
-    line: dict[str, Any] = {
+    return {
         "module": module.hash,
         "program": module.program,
-        "stock": its.stock.bytes,
-        "bytes": {key: cost and cost.bytes for key, cost in its.costs.items()},
-        "features": its.features,
+        "stock": its.stock,
+        "bytes": its.sizes,
     }
-    if its.stock.cycles is not None:
-        line["stock_cycles"] = its.stock.cycles
-        line["cycles"] = {key: cost and cost.cycles for key, cost in its.costs.items()}
-    return line
 
 
-def _of_line(entry: Mapping[str, Any]) -> Measured:
-    cycles = entry.get("cycles", {})
-    costs = {
-        str(key): None if size is None else Cost(int(size), cycles.get(key))
-        for key, size in entry["bytes"].items()
-    }
-    stock = Cost(int(entry["stock"]), entry.get("stock_cycles"))
-    return Measured(str(entry["program"]), stock, costs, list(entry["features"]))
+def _from_line(entry: Mapping[str, Any]) -> Measured:
+    sizes = {str(key): None if size is None else int(size) for key, size in entry["bytes"].items()}
+    return Measured(str(entry["program"]), int(entry["stock"]), sizes)
 
 
-def _read_kept(kept: Path, objective: Objective) -> dict[str, Measured]:
+def _read_kept(kept: Path) -> dict[str, Measured]:
     found: dict[str, Measured] = {}
     if not kept.exists():
         return found
@@ -204,14 +169,11 @@ def _read_kept(kept: Path, objective: Objective) -> dict[str, Measured]:
     for number, line in enumerate(lines, 1):
         try:
             entry = parse_json(line)
-            counted = "cycles" in entry
-            its = _of_line(entry)
-            found.setdefault(entry["module"], its).costs.update(its.costs)
+            its = _from_line(entry)
+            found.setdefault(entry["module"], its).sizes.update(its.sizes)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             why = shortly(error)
             raise InvalidArgument(f"{kept}:{number}: not a line of sizes: {why}") from None
-        if objective == "speed-size" and not counted:
-            raise InvalidArgument(f"{kept}:{number}: was measured without cycles")
     if half:
         if not (half.startswith(_LINE) or _LINE.startswith(half)):
             raise InvalidArgument(f"{kept}:{len(lines) + 1}: not a line of sizes")
@@ -220,31 +182,26 @@ def _read_kept(kept: Path, objective: Objective) -> dict[str, Measured]:
     return found
 
 
-def _measure(
-    bitcode: Path, module: Module, wanted: Sequence[Candidate], objective: Objective
-) -> Measured:
+def _measure(bitcode: Path, module: Module, wanted: Sequence[Candidate]) -> Measured:
     """A crash ends the comparison, so those after it are compared once more."""
-    its = Measured(module.program, Cost(0))
+    its = Measured(module.program, 0)
     left = list(wanted)
     while left:
-        log = _compare(bitcode, left, objective)
-        its.stock = Cost(log["stock_bytes"], log.get("stock_cycles"))
-        its.features = log["features"] + log["embedding"] + log["features_after_prefix"]
+        log = _compare(bitcode, left)
+        its.stock = log["stock_bytes"]
         again = []
         for candidate, trial in zip(left, log["trials"], strict=True):
             if trial["end"] == "not tried" and "problem" in log:
                 again.append(candidate)
-            elif "bytes" in trial:
-                its.costs[candidate.key] = Cost(trial["bytes"], trial.get("cycles"))
             else:
-                its.costs[candidate.key] = None
+                its.sizes[candidate.key] = trial.get("bytes")
         if len(again) == len(left):
             raise InvalidModel(f"{module.source}: no candidate can be tried: {log['problem']}")
         left = again
     return its
 
 
-def _compare(bitcode: Path, wanted: Sequence[Candidate], objective: Objective) -> Any:
+def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
     plugin = Path(files.plugin("phase-ordering"))
     if not plugin.is_file():
         raise NotFound(f"{plugin} is not there: this package was built without it")
@@ -255,7 +212,6 @@ def _compare(bitcode: Path, wanted: Sequence[Candidate], objective: Objective) -
         told = {
             "model": f"candidates:{place}/list.json",
             "effort": len(wanted),
-            "objective": objective,
             "log": place / "log",
         }
         command = [
@@ -284,51 +240,24 @@ def _compare(bitcode: Path, wanted: Sequence[Candidate], objective: Objective) -
         return json.loads(logs[0].read_text(encoding="utf-8"))
 
 
-def gain(
-    measured: Mapping[str, Measured], chosen: Sequence[Candidate], objective: Objective = "size"
-) -> Ratio | None:
-    """What is left of the stock pipeline's cost if the best of these is kept for each module, with
-    its interval over programs. None without modules that have code.
-
-    Bytes: the geometric mean over programs of their modules' sums. Cycles: over programs of the
-    geometric mean over modules, as a sum would be that of the deepest loop.
+def gain(measured: Mapping[str, Measured], chosen: Sequence[Candidate]) -> Ratio | None:
+    """The part of the stock pipeline's bytes that is left if the best of these is kept for each
+    module: the geometric mean over programs of their modules' sums, with its interval over
+    programs. None without modules that have code.
     """
-    return Ratio.of(ratios(measured, dict.fromkeys(measured, chosen), objective).values())
-
-
-def ratios(
-    measured: Mapping[str, Measured],
-    chosen: Mapping[str, Sequence[Candidate]],
-    objective: Objective = "size",
-) -> dict[str, float]:
-    """The same for each program, if each module has candidates of its own."""
-    pairs: dict[str, list[tuple[Cost, Cost]]] = {}
-    for key, its in measured.items():
-        if its.stock.bytes:
-            kept = its.best(chosen[key], objective)
-            pairs.setdefault(its.program, []).append((kept, its.stock))
-    if objective == "size":
-        return {
-            program: sum(kept.bytes for kept, _ in those) / sum(stock.bytes for _, stock in those)
-            for program, those in pairs.items()
-        }
-    return {
-        program: math.exp(
-            sum(
-                math.log(max(kept.cycles or 1, 1) / max(stock.cycles or 1, 1))
-                for kept, stock in those
-            )
-            / len(those)
-        )
-        for program, those in pairs.items()
-    }
+    sums: dict[str, list[int]] = {}
+    for its in measured.values():
+        if its.stock:
+            total = sums.setdefault(its.program, [0, 0])
+            total[0] += its.best(chosen)
+            total[1] += its.stock
+    return Ratio.of(kept / stock for kept, stock in sums.values())
 
 
 def choose(
     measured: Mapping[str, Measured],
     listed: Sequence[Candidate],
     count: int,
-    objective: Objective = "size",
     continuing: int = 0,
 ) -> list[Candidate]:
     """A portfolio: each is the one that gains most beside those before it (greedy, by `gain`).
@@ -342,7 +271,7 @@ def choose(
             left = [c for c in left if c.after_stock] or left
 
         def mean_with(candidate: Candidate) -> float:
-            found = gain(measured, [*chosen, candidate], objective)
+            found = gain(measured, [*chosen, candidate])
             return 1.0 if found is None else found.mean
 
         chosen.append(min(left, key=mean_with))
@@ -355,7 +284,6 @@ def search(
     tries: int,
     *,
     count: int = 10,
-    objective: Objective = "size",
     continuing: int = 0,
     seed: int = 0,
 ) -> list[Candidate]:
@@ -369,7 +297,7 @@ def search(
     known = list(listed)
     keys = {c.key for c in known}
     while tries > 0:
-        parents = choose(measured_with(known), known, count, objective, continuing)
+        parents = choose(measured_with(known), known, count, continuing)
         made: list[Candidate] = []
         for _ in range(100 * len(parents)):  # few variations of a short list are new
             if len(made) == min(tries, len(parents)):

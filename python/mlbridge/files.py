@@ -52,10 +52,9 @@ def shipped_agents(name: str) -> str:
     return os.path.join(PACKAGE, "models", name, "{agent}.onnx")
 
 
-def shipped_candidates(name: str, objective: str = "size") -> str:
+def shipped_candidates(name: str) -> str:
     """The list of candidates of a shipped model, best first, whether or not it is there."""
-    file = "candidates.json" if objective == "size" else f"candidates-{objective}.json"
-    return os.path.join(PACKAGE, "models", name, file)
+    return os.path.join(PACKAGE, "models", name, "candidates.json")
 
 
 def component_folders() -> list[str]:

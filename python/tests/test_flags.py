@@ -496,11 +496,6 @@ def test_what_is_compared_by_default(capsys: pytest.CaptureFixture[str]) -> None
     assert "give --effort 1 or more" in unasked
     told = options(flags(capsys, "--model", "unix:/tmp/s"))
     assert "phase-ordering-effort" not in told, "a model of one's own is believed"
-    told = options(flags(capsys, "--objective", "speed-size", "--effort", "3"))
-    assert told["phase-ordering-objective"] == "speed-size"
-    assert told["phase-ordering-model"].endswith("/candidates-speed-size.json")
-    assert main(["flags", "phase-ordering", "--effort", "0", "--objective", "speed-size"]) == 1
-    assert "give --effort 1 or more" in capsys.readouterr().err
 
 
 @clang

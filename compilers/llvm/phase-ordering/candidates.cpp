@@ -94,32 +94,26 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
 static constexpr StringLiteral EndNames[] = {"not tried",       "measured", "refused",   "crashed",
                                              "too many passes", "too long", "bad option"};
 
-static void write(const Trial &Its, Objective Aim, const std::string &Prefix, json::Object &To) {
-  To[Prefix + "bytes"] = Its.Cost.Bytes;
-  if (Aim == Objective::SpeedSize)
-    To[Prefix + "cycles"] = Its.Cost.Cycles;
+static void write(const Trial &Its, const std::string &Prefix, json::Object &To) {
+  To[Prefix + "bytes"] = Its.Bytes;
   To[Prefix + "pass_seconds"] = Its.PassSeconds;
   To[Prefix + "measuring_seconds"] = Its.MeasuringSeconds;
 }
 
-Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, const Seen &What,
-                     const Selection &Its) {
+Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, const Selection &Its) {
   json::Array Trials;
   for (const auto &[Way, Trial] : zip(Its.Candidates, Its.Trials)) {
     json::Object One{{"name", Way.Name}, {"end", EndNames[unsigned(Trial.End)]}};
     if (Trial.End == TrialEnd::Measured)
-      write(Trial, Its.Aim, "", One);
+      write(Trial, "", One);
     Trials.push_back(std::move(One));
   }
   json::Object Top{{"format", "phase-ordering-trials"},
                    {"version", 1},
                    {"source", json::fixUTF8(Source)},
                    {"model", json::fixUTF8(Model)},
-                   {"trials", std::move(Trials)},
-                   {"features", json::Array(What.Counts)},
-                   {"embedding", json::Array(What.Embedding)},
-                   {"features_after_prefix", json::Array(What.AfterPrefix)}};
-  write(Its.Stock, Its.Aim, "stock_", Top);
+                   {"trials", std::move(Trials)}};
+  write(Its.Stock, "stock_", Top);
   Top["winner"] = Its.Winner ? json::Value(Its.Candidates[*Its.Winner].Name) : json::Value(nullptr);
   if (!Its.Problem.empty())
     Top["problem"] = json::fixUTF8(Its.Problem);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "code_size.h"
 
-#include "code_speed.h"
-
 #include "versions/clone_module.h"
 #include "versions/target_triple.h"
 
@@ -43,49 +41,36 @@ static Error generate(Module &M, TargetMachine &TM, CodeGenFileType Kind, raw_pw
   return Error::success();
 }
 
-llvm::Expected<CodeCost> codeCost(Module &M, TargetMachine *TM, bool Cycles) {
+llvm::Expected<uint64_t> measureCode(Module &M, TargetMachine *TM) {
   std::unique_ptr<TargetMachine> Own;
   if (!TM) {
-    llvm::Expected<std::unique_ptr<TargetMachine>> Made = targetOf(M);
-    if (!Made)
-      return Made.takeError();
-    Own = std::move(*Made);
+    llvm::Expected<std::unique_ptr<TargetMachine>> Default = targetOf(M);
+    if (!Default)
+      return Default.takeError();
+    Own = std::move(*Default);
     TM = Own.get();
   }
   // Files that belong to the compilation itself.
   TM->Options.StackUsageOutput.clear();
   TM->Options.MCOptions.AsSecureLogFile.clear();
-  if (Cycles && !TM->getTargetTriple().isOSBinFormatELF())
-    return createStringError("only ELF has sections that describe blocks");
-  if (Cycles)
-    describeBlocks(*TM);
   SmallVector<char, 0> Bytes;
   raw_svector_ostream Out(Bytes);
   if (Error E = generate(M, *TM, CodeGenFileType::ObjectFile, Out))
     return E;
   const SmallVectorMemoryBuffer Buffer(std::move(Bytes), /*RequiresNullTerminator=*/false);
-  llvm::Expected<std::unique_ptr<object::ObjectFile>> Made =
+  llvm::Expected<std::unique_ptr<object::ObjectFile>> Object =
       object::ObjectFile::createObjectFile(Buffer.getMemBufferRef());
-  if (!Made)
-    return Made.takeError();
-  CodeCost Cost;
-  for (const object::SectionRef &Section : (*Made)->sections())
+  if (!Object)
+    return Object.takeError();
+  uint64_t Sum = 0;
+  for (const object::SectionRef &Section : (*Object)->sections())
     if (Section.isText())
-      Cost.Bytes += Section.getSize();
-  if (Cycles) {
-    llvm::Expected<double> Its = cycles(**Made, *TM);
-    if (!Its)
-      return Its.takeError();
-    Cost.Cycles = *Its;
-  }
-  return Cost;
+      Sum += Section.getSize();
+  return Sum;
 }
 
 llvm::Expected<uint64_t> codeSize(const Module &M) {
-  llvm::Expected<CodeCost> Cost = codeCost(*versions::cloneModule(M), nullptr, /*Cycles=*/false);
-  if (!Cost)
-    return Cost.takeError();
-  return Cost->Bytes;
+  return measureCode(*versions::cloneModule(M), nullptr);
 }
 
 Error writeModule(const Module &M, StringRef Path) {

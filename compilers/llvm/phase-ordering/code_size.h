@@ -15,15 +15,9 @@ namespace mlbridge::phase_ordering {
 /// module, for the module's own target. Errors: there is no such target in this process.
 llvm::Expected<uint64_t> codeSize(const llvm::Module &M);
 
-/// What code is worth; less is better.
-struct CodeCost {
-  uint64_t Bytes = 0;
-  double Cycles = 0; ///< as code_speed.h says, where they were asked for
-};
-
-/// Of the code that this code generator makes, or one for the module's target if it is null. The
-/// module is used up. With `Cycles`, options of LLVM are changed for good.
-llvm::Expected<CodeCost> codeCost(llvm::Module &M, llvm::TargetMachine *TM, bool Cycles);
+/// The same for the code that this code generator makes, or one for the module's target if it is
+/// null. The module is used up.
+llvm::Expected<uint64_t> measureCode(llvm::Module &M, llvm::TargetMachine *TM);
 
 /// Writes bitcode, or the assembly of the same code if the path ends with ".s".
 llvm::Error writeModule(const llvm::Module &M, llvm::StringRef Path);

@@ -58,14 +58,9 @@ inline constexpr llvm::StringLiteral LogExtension = ".jsonl";
 /// all. Its name is logPrefix(Source), something unique, and the extension.
 llvm::Error writeNew(llvm::StringRef Folder, llvm::StringRef Source, llvm::StringRef Extension,
                      llvm::StringRef Text);
-/// What a predictor could know of a module before any pass.
-struct Seen {
-  std::vector<float> Counts, Embedding;
-  std::vector<float> AfterPrefix; ///< the counts again, after a few cheap passes
-};
 /// Writes how a module's trials ended as such a file, which ends with ".trials.json".
 llvm::Error writeSelection(llvm::StringRef Folder, llvm::StringRef Source, llvm::StringRef Model,
-                           const Seen &What, const Selection &Its);
+                           const Selection &Its);
 
 /// Why no pass can change anything in this module: it has no function, or each of them is optnone.
 /// Empty if passes can.

@@ -22,8 +22,6 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 
-#include <cmath>
-
 using namespace llvm;
 
 static cl::opt<std::string> ModelUriOption("phase-ordering-model", cl::value_desc("URI"),
@@ -65,10 +63,6 @@ static cl::opt<unsigned>
                  cl::desc("How many candidates are compared with the usual passes, whose code is "
                           "kept unless theirs is smaller; 0: the model is believed"));
 static cl::opt<std::string>
-    ObjectiveOption("phase-ordering-objective", cl::init("size"), cl::value_desc("size|speed-size"),
-                    cl::desc("With -phase-ordering-effort: what is kept, the smallest code or, of "
-                             "code that has no more bytes than the usual, the fastest"));
-static cl::opt<std::string>
     FingerprintOption("phase-ordering-fingerprint", cl::value_desc("HASH"),
                       cl::desc("Ignored: of plugin and model, for compiler caches"));
 static cl::opt<std::string> LevelsOption("phase-ordering-levels", cl::init("Os,Oz"),
@@ -102,11 +96,6 @@ static Status checkOptions() {
     return wrong("max-steps", "1 or more", "0");
   if (OnFailureOption != "stock" && OnFailureOption != "fail")
     return wrong("on-failure", "stock or fail", OnFailureOption);
-  if (ObjectiveOption != "size" && ObjectiveOption != "speed-size")
-    return wrong("objective", "size or speed-size", ObjectiveOption);
-  if (ObjectiveOption != "size" && !EffortOption)
-    return Status(Code::InvalidArgument,
-                  "-phase-ordering-objective is for -phase-ordering-effort=1 or more");
   const mlbridge::Expected<Duration> Deadline = parseDuration(DeadlineOption);
   if (!Deadline || Deadline->count() <= 0)
     return wrong("deadline", "a time such as 5s, 250ms or a number of seconds", DeadlineOption);
@@ -266,47 +255,17 @@ static void say(Module &M, const Selection &Its) {
   if (!Its.Problem.empty())
     giveUp(M, Its.Problem);
   const Function *F = firstDefinition(M);
-  if (!F || !Its.Problem.empty() || !Its.Stock.Cost.Bytes)
+  if (!F || !Its.Problem.empty() || !Its.Stock.Bytes)
     return;
-  const bool Speed = Its.Aim == Objective::SpeedSize;
-  OptimizationRemark Remark(Name, !Its.Winner ? "StockKept" : Speed ? "Faster" : "Smaller", F);
-  if (Its.Winner) {
-    const CodeCost &Kept = Its.Trials[*Its.Winner].Cost;
+  OptimizationRemark Remark(Name, Its.Winner ? "Smaller" : "StockKept", F);
+  if (Its.Winner)
     Remark << ore::NV("Candidate", Its.Candidates[*Its.Winner].Name) << ": "
-           << ore::NV("Bytes", Kept.Bytes) << " bytes of code instead of "
-           << ore::NV("StockBytes", Its.Stock.Cost.Bytes);
-    if (Speed)
-      Remark << ", " << ore::NV("Cycles", std::llround(Kept.Cycles))
-             << " expected cycles instead of "
-             << ore::NV("StockCycles", std::llround(Its.Stock.Cost.Cycles));
-  } else {
-    Remark << "the usual passes: " << ore::NV("StockBytes", Its.Stock.Cost.Bytes)
-           << " bytes of code, no candidate is " << (Speed ? "faster and no larger" : "smaller");
-  }
+           << ore::NV("Bytes", Its.Trials[*Its.Winner].Bytes) << " bytes of code instead of "
+           << ore::NV("StockBytes", Its.Stock.Bytes);
+  else
+    Remark << "the usual passes: " << ore::NV("StockBytes", Its.Stock.Bytes)
+           << " bytes of code, no candidate is smaller";
   M.getContext().diagnose(Remark);
-}
-
-/// For the log: what a predictor could know of the module.
-static Seen see(Module &M, ModuleAnalysisManager &MAM) {
-  Seen What;
-  Features Feature;
-  const Counts Now = countIR(M);
-  Feature.reset(Now);
-  What.Counts.resize(Features::size());
-  Feature.write(Now, What.Counts);
-  if (mlbridge::Expected<Observer> Of =
-          Observer::make(*findObservation("ir2vec"), VocabularyOption)) {
-    What.Embedding.resize(Of->vocabulary()->dimension());
-    Of->embed(M, What.Embedding);
-  }
-  WorkingCopy Copy(M, MAM);
-  PassBuilder Builder;
-  if (Error E = runPipeline(Builder, "function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg)",
-                            Copy.module(), MAM))
-    consumeError(std::move(E));
-  What.AfterPrefix.resize(Features::size());
-  Feature.write(countIR(Copy.module()), What.AfterPrefix);
-  return What;
 }
 
 /// If the inliner's plugin is loaded as well, what its model does is one more candidate; the stock
@@ -376,22 +335,17 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
                                "-phase-ordering-effort=1 or more");
     return false;
   }
-  Seen What;
-  if (!LogFolderOption.empty())
-    What = see(M, MAM);
   if (Its.Candidates.size() > EffortOption)
     Its.Candidates.resize(EffortOption);
   compareInliner(Its.Candidates, Level);
-  const auto Report = [What](Module &Now, const Selection &How) {
+  const auto Report = [](Module &Now, const Selection &How) {
     say(Now, How);
     if (LogFolderOption.empty())
       return;
-    if (Error E =
-            writeSelection(LogFolderOption, Now.getSourceFileName(), ModelUriOption, What, How))
+    if (Error E = writeSelection(LogFolderOption, Now.getSourceFileName(), ModelUriOption, How))
       report(Now, DS_Warning, "log: " + llvm::toString(std::move(E)));
   };
-  const Objective Aim = ObjectiveOption == "size" ? Objective::Size : Objective::SpeedSize;
-  return startTrials(M, MAM, std::move(Its.Candidates), Aim, Report);
+  return startTrials(M, MAM, std::move(Its.Candidates), Report);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include "trials.h"
 
 #include "actions.h"
+#include "code_size.h"
 #include "middle_end.h"
 #include "working_copy.h"
 
@@ -74,7 +75,7 @@ namespace {
 /// What the processes of one module share.
 class Contest {
 public:
-  Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates, Objective Aim,
+  Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
           Selected Report);
   ~Contest();
   Contest(const Contest &) = delete;
@@ -103,11 +104,10 @@ private:
   void run();
   void continueStock(TargetMachine *TM);
   void countPass();
-  [[noreturn]] void end(TrialEnd How, CodeCost Cost = {});
+  [[noreturn]] void end(TrialEnd How, uint64_t Bytes = 0);
   [[noreturn]] void finish(TargetMachine *TM);
   void silence();
   [[noreturn]] void measure(Module &Made, TargetMachine *TM);
-  bool isBetter(const CodeCost &A, const CodeCost &B) const;
   void select(TargetMachine *TM);
   bool take(size_t Index);
   std::string problem() const;
@@ -162,10 +162,9 @@ void OptionsInForce::reset() {
 }
 
 Contest::Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-                 Objective Aim, Selected Report)
+                 Selected Report)
     : M(M), MAM(MAM), Report(std::move(Report)) {
   Result.Candidates = std::move(Candidates);
-  Result.Aim = Aim;
   Result.Trials.resize(Result.Candidates.size());
   for (llvm::Function &F : M)
     if (!F.isDeclaration())
@@ -306,10 +305,10 @@ void Contest::silence() {
 void Contest::measure(Module &Made, TargetMachine *TM) {
   PassSeconds = seconds() - Began;
   Began += PassSeconds;
-  llvm::Expected<CodeCost> Cost = codeCost(Made, TM, Result.Aim == Objective::SpeedSize);
-  if (!Cost)
+  llvm::Expected<uint64_t> Bytes = measureCode(Made, TM);
+  if (!Bytes)
     end(TrialEnd::Refused);
-  end(TrialEnd::Measured, *Cost);
+  end(TrialEnd::Measured, *Bytes);
 }
 
 void Contest::setOptions() {
@@ -361,9 +360,9 @@ void Contest::countPass() {
     end(TrialEnd::TooManyPasses);
 }
 
-void Contest::end(TrialEnd How, CodeCost Cost) {
+void Contest::end(TrialEnd How, uint64_t Bytes) {
   Trial &Its = Shared[*Mine];
-  Its.Cost = Cost;
+  Its.Bytes = Bytes;
   Its.PassSeconds = PassSeconds;
   Its.MeasuringSeconds = seconds() - Began;
   Its.End = How;
@@ -425,14 +424,6 @@ void Contest::finish(TargetMachine *TM) {
   measure(**Read, TM);
 }
 
-/// Of two that are no larger than the stock pipeline's code.
-bool Contest::isBetter(const CodeCost &A, const CodeCost &B) const {
-  if (Result.Aim == Objective::Size)
-    return A.Bytes < B.Bytes;
-  return A.Bytes <= Result.Stock.Cost.Bytes &&
-         std::tie(A.Cycles, A.Bytes) < std::tie(B.Cycles, B.Bytes);
-}
-
 void Contest::select(TargetMachine *TM) {
   PassSeconds = seconds() - Began;
   if (!Result.Problem.empty())
@@ -463,11 +454,11 @@ void Contest::select(TargetMachine *TM) {
   Result.Problem = problem();
   if (!Result.Problem.empty() || Result.Stock.End != TrialEnd::Measured)
     return;
-  CodeCost Least = Result.Stock.Cost;
+  uint64_t Least = Result.Stock.Bytes;
   std::optional<size_t> Best;
   for (size_t I = 0; I < Count; ++I)
-    if (Shared[I].End == TrialEnd::Measured && isBetter(Shared[I].Cost, Least)) {
-      Least = Shared[I].Cost;
+    if (Shared[I].End == TrialEnd::Measured && Shared[I].Bytes < Least) {
+      Least = Shared[I].Bytes;
       Best = I;
     }
   if (!Best)
@@ -505,9 +496,6 @@ std::string Contest::problem() const {
   if (Shared[stock()].End == TrialEnd::TooLong)
     return "the code of the usual passes takes longer than a minute to make, so this object may "
            "not be reproducible";
-  if (Result.Aim == Objective::SpeedSize &&
-      is_contained({TrialEnd::Refused, TrialEnd::Crashed}, Shared[stock()].End))
-    return "LLVM cannot tell the cycles of code for " + versions::tripleOf(M).str();
   if (Shared[stock()].End == TrialEnd::Crashed)
     return "LLVM's code generator fails for " + versions::tripleOf(M).str() +
            ", so nothing can be compared";
@@ -566,8 +554,8 @@ void forgetLastModule() {
 }
 
 bool startTrials(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-                 Objective Aim, Selected Report) {
-  Current = std::make_unique<Contest>(M, MAM, std::move(Candidates), Aim, std::move(Report));
+                 Selected Report) {
+  Current = std::make_unique<Contest>(M, MAM, std::move(Candidates), std::move(Report));
   return Current->start();
 }
 

@@ -4,8 +4,6 @@
 #ifndef MLBRIDGE_LLVM_PHASE_ORDERING_TRIALS_H
 #define MLBRIDGE_LLVM_PHASE_ORDERING_TRIALS_H
 
-#include "code_size.h"
-
 #include "llvm/IR/Module.h"
 #include "llvm/IR/PassManager.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -57,13 +55,9 @@ enum class TrialEnd : uint32_t {
   BadOption, ///< LLVM refuses the value of an option
 };
 
-/// What is kept: the smallest, or of those that are no larger than the stock pipeline's, the one
-/// that takes the fewest cycles.
-enum class Objective { Size, SpeedSize };
-
 struct Trial {
   TrialEnd End = TrialEnd::NotTried;
-  CodeCost Cost;               ///< if it was measured; cycles with Objective::SpeedSize
+  uint64_t Bytes = 0;          ///< of code, if it was measured
   double PassSeconds = 0;      ///< of a processor
   double MeasuringSeconds = 0; ///< of a processor
 };
@@ -71,8 +65,7 @@ struct Trial {
 struct Selection {
   std::vector<Candidate> Candidates;
   std::vector<Trial> Trials; ///< of each candidate
-  Objective Aim = Objective::Size;
-  Trial Stock; ///< of the stock pipeline, which the compiler itself has run
+  Trial Stock;               ///< of the stock pipeline, which the compiler itself has run
   std::optional<size_t> Winner;
   std::string Problem; ///< why nothing was compared, or empty; the stock pipeline has won
 };
@@ -99,7 +92,7 @@ void registerTrials(llvm::PassBuilder &PB);
 /// module, or takes longer than a minute, the stock pipeline wins. Requires
 /// trial::whyNot().empty().
 bool startTrials(llvm::Module &M, llvm::ModuleAnalysisManager &MAM,
-                 std::vector<Candidate> Candidates, Objective Aim, Selected Report);
+                 std::vector<Candidate> Candidates, Selected Report);
 
 } // namespace mlbridge::phase_ordering
 

@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import Error
-from .common import DONE, CommandError, UsageError, must_be_writable
+from .common import DONE, CommandError, must_be_writable
 
 if TYPE_CHECKING:
-    from ..candidates import Candidate, Measured, Objective
+    from ..candidates import Candidate, Measured
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, choose, print a table, write the list."""
     from .. import candidates, corpus
 
-    if options.predict and options.objective != "size":
-        raise UsageError("--predict is for --objective size")
     for name, place in (("--sizes", options.sizes), ("-o", options.output)):
         if place:
             must_be_writable(name, place)
@@ -37,7 +35,6 @@ def run(options: argparse.Namespace) -> int:
                 modules,
                 some,
                 Path(options.sizes),
-                objective=options.objective,
                 jobs=options.jobs,
                 progress=True,
             )
@@ -48,21 +45,13 @@ def run(options: argparse.Namespace) -> int:
                 measured_with,
                 options.search,
                 count=options.choose or len(listed),
-                objective=options.objective,
                 continuing=options.continuing,
                 seed=options.seed,
             )
         measured = measured_with(listed)
         chosen = listed
         if options.choose:
-            chosen = candidates.choose(
-                measured, listed, options.choose, options.objective, options.continuing
-            )
-        predicted = []
-        if options.predict:
-            from .. import prediction
-
-            predicted = prediction.cross_validate(measured, listed, continuing=options.continuing)
+            chosen = candidates.choose(measured, listed, options.choose, options.continuing)
         if options.output:
             Path(options.output).write_text(candidates.text(chosen), encoding="utf-8")
     except Error as error:
@@ -71,35 +60,23 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError(f"{error.filename}: {error.strerror}") from None
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
-    print_table(measured, chosen, options.objective)
-    if predicted:
-        print("\nwhole programs left out in turn, bytes of code over -Oz and over the portfolio's")
-        row = "{:18}  {:>6}  {:>20}  {:>20}"
-        print(row.format("chosen by", "effort", "over -Oz", "over the portfolio"))
-        for result in predicted:
-            for effort, gain in result.gains.items():
-                beside = result.against_portfolio[effort]
-                print(row.format(result.name, effort, str(gain), str(beside)))
+    print_table(measured, chosen)
     return DONE
 
 
-def print_table(
-    measured: Mapping[str, Measured], chosen: Sequence[Candidate], objective: Objective
-) -> None:
+def print_table(measured: Mapping[str, Measured], chosen: Sequence[Candidate]) -> None:
     """A line for each candidate: what it gains alone, and with those before it."""
     from .. import candidates
 
     programs = len({its.program for its in measured.values()})
-    what = "bytes of code" if objective == "size" else "expected cycles, no more bytes"
-    print(f"{what} over -Oz, {len(measured)} modules of {programs} programs")
+    print(f"bytes of code over -Oz, {len(measured)} modules of {programs} programs")
     width = max(len(c.name) for c in chosen)
     row = f"{{:>6}}  {{:{width}}}  {{:>7}}  {{:>8}}  {{:>20}}  {{:>20}}"
     print(row.format("effort", "candidate", "better", "left out", "alone", "with those above"))
     for number, candidate in enumerate(chosen, 1):
-        better = sum(its.best([candidate], objective) != its.stock for its in measured.values())
-        out = sum(its.costs.get(candidate.key) is None for its in measured.values())
+        better = sum(its.best([candidate]) != its.stock for its in measured.values())
+        out = sum(its.sizes.get(candidate.key) is None for its in measured.values())
         alone, together = (
-            str(candidates.gain(measured, some, objective))
-            for some in ([candidate], chosen[:number])
+            str(candidates.gain(measured, some)) for some in ([candidate], chosen[:number])
         )
         print(row.format(number, candidate.name, better, out, alone, together))

@@ -249,7 +249,7 @@ def shipped(options: argparse.Namespace, optimization: str, runtime: str | None)
     compared = optimization == PHASES and effort_of(options, PHASES) > 0
     agents = OPTIMIZATIONS[optimization].agents
     path = (
-        files.shipped_candidates(name, options.objective or "size")
+        files.shipped_candidates(name)
         if compared
         else files.shipped_agents(name)
         if agents
@@ -351,9 +351,8 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
         )
     if len(set(named)) < len(named):
         raise CommandError(f"{' '.join(named)}: each optimization once")
-    for option in ("objective", "max_steps"):
-        if getattr(options, option) is not None and PHASES not in named:
-            raise CommandError(f"--{option.replace('_', '-')} is for {PHASES}")
+    if options.max_steps is not None and PHASES not in named:
+        raise CommandError(f"--max-steps is for {PHASES}")
     embedding = [name for name in named if name in EMBEDDING]
     if options.vocabulary is not None and len(embedding) != 1:
         raise CommandError(f"--vocabulary is for one of {', '.join(EMBEDDING)}")
@@ -361,8 +360,6 @@ def asked_of(options: argparse.Namespace, runtime: str | None) -> list[Asked]:
         raise CommandError(f"--effort is for {', '.join(EFFORTS)}")
     if options.missing is not None and not any(map(takes_missing, named)):
         raise CommandError(f"--missing is not for {' or '.join(named)}")
-    if options.objective == "speed-size" and not effort_of(options, PHASES):
-        raise CommandError("--objective speed-size compares; give --effort 1 or more")
     if options.effort == 0 and str(stated(options, PHASES)).startswith("candidates:"):
         raise CommandError("--model: candidates are compared; give --effort 1 or more")
     found = []
@@ -470,11 +467,7 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
         if one.optimization in EMBEDDING:
             told["vocabulary"] = next(iter(vocabulary_of(options)), None)
         if one.optimization == PHASES:
-            told |= {
-                "log": log,
-                "max-steps": options.max_steps,
-                "objective": options.objective,
-            }
+            told |= {"log": log, "max-steps": options.max_steps}
         else:
             told["missing"] = options.missing if takes_missing(one.optimization) else None
             if log:

@@ -194,12 +194,6 @@ def parser() -> Parser:
         "own); 0: believe the model",
         type=effort,
     )
-    model.option(
-        "--objective",
-        "what --effort keeps: the smallest code (size, the default), or the fastest that has no "
-        "more executable bytes than the compiler's own (speed-size)",
-        choices=["size", "speed-size"],
-    )
     model.option("--max-steps N", "the most decisions per module", type=number_from_one)
     model.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
     model.option("--plugin PATH", "a compiler plugin other than the installed one")
@@ -524,22 +518,13 @@ example:
     )
     candidates.add_argument("list", metavar="LIST", help="the candidates, as JSON")
     candidates.add_argument("corpus", metavar="CORPUS", help="of `mlbridge corpus`")
-    candidates.option(
-        "--sizes FILE", "keeps what was measured, and the features of modules", required=True
-    )
+    candidates.option("--sizes FILE", "keeps what was measured", required=True)
     candidates.option("--part NAME", "of the corpus", default="")
     candidates.option(
         "--modules N",
         "at most so many of each program (default: all)",
         type=number_from_one,
         default=1 << 30,
-    )
-    candidates.option(
-        "--objective",
-        "what is less: bytes of code (size, the default), or cycles by LLVM's scheduling model, of "
-        "code with no more bytes than at -Oz (speed-size)",
-        choices=["size", "speed-size"],
-        default="size",
     )
     candidates.option("--choose N", "the N that gain most together", type=number_from_one)
     candidates.option(
@@ -554,11 +539,6 @@ example:
         type=number_from_one,
     )
     candidates.option("--seed N", "of the search: another one tries others", type=int, default=0)
-    candidates.option(
-        "--predict",
-        "also compare a portfolio with predictors of what is best for a module, whole programs "
-        "left out in turn; needs scikit-learn",
-    )
     candidates.option("-o FILE", "the list as it is printed", dest="output")
     candidates.option("--jobs N", "default: 2", type=number_from_one, default=2)
 
