@@ -29,7 +29,7 @@ import statistics
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ import tomllib
 
 from demo.server import ModelServer
 from mlbridge.cli.validate import show
+from mlbridge.decisions import read_decisions
 from mlbridge.errors import Error
 from mlbridge.validation import PLAIN, Built, Trial, Way, validate
 from mlbridge.validation import Program as Tree
@@ -149,9 +150,10 @@ def build_with_killed_server(entry: OwnBuild, after: int = 3) -> list[str]:
 
         def kill() -> None:
             while not done.wait(0.02):
-                if len(list((trial.folder / "decisions").glob("*.jsonl"))) >= after:
-                    server.process.kill()
-                    return
+                with suppress(Error):  # of a recording that is just being made
+                    if read_decisions(trial.folder / "decisions").finished >= after:
+                        server.process.kill()
+                        return
 
         killer = threading.Thread(target=kill, daemon=True)
         way = asking(server.uri, "killed", begin=killer.start)

@@ -39,6 +39,7 @@ from mlbridge.corpus import Module
 from mlbridge.elf import executable_bytes
 from mlbridge.gym import PhaseOrdering
 from mlbridge.measuring import Ratio
+from mlbridge.recording import Recording
 from programs.corpus import extracted
 from programs.plugin import compiled, plugin_flags
 
@@ -75,9 +76,11 @@ class Bench:
         log = self.folder / "log"
         self.compile(module, *plugin_flags(f"native:{self.model}", "--log", str(log)))
         (path,) = log.iterdir()
-        steps = [json.loads(line) for line in path.read_text().splitlines()[1:-1]]
+        (episode,) = Recording(path).episodes()
         path.unlink()
-        return [step["name"] for step in steps if step["name"] != "stop"]
+        names = [*self.groups, "stop"]
+        chosen = [names[action] for action in episode.stacked("action").ravel()]
+        return [name for name in chosen if name != "stop"]
 
     def sizes(self, found: list[tuple[Module, Path]]) -> dict[str, Any]:
         """Bytes of code with the policy over those without, by program."""

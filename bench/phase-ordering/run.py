@@ -27,6 +27,7 @@ from shared import ROOT, parser, report, used
 
 sys.path.insert(0, str(ROOT))
 
+from mlbridge.recording import Recording
 from programs.corpus import extracted
 from programs.plugin import MODEL, compiled, plugin_flags
 
@@ -60,10 +61,13 @@ class Setup:
         limit = ["--max-steps", str(max_steps)] if max_steps else []
         used(self.compile(file, self.plugin(self.model, "--log", str(log), *limit)))
         (path,) = log.iterdir()
-        head, *steps, _ = map(json.loads, path.read_text().splitlines())
+        recording = Recording(path)
+        (episode,) = recording.episodes()
         path.unlink()
-        self.actions.write_text(json.dumps(head["actions"]))
-        return [step["action"] for step in steps if step["name"] != "stop"]
+        listed = recording.metadata["phase-ordering.actions"]
+        self.actions.write_text(listed)
+        stop = len(json.loads(listed)["actions"])
+        return [action for action in episode.stacked("action").ravel().tolist() if action != stop]
 
     def bare_flags(self, order: list[int]) -> list[str]:
         options = [f"={','.join(map(str, order))}", f"-actions={self.actions}"]

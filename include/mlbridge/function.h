@@ -66,7 +66,7 @@ Model fromFunction(Signature signature, Function function, Metadata metadata = {
 /// InvalidArgument if the name is taken.
 Status registerFunction(std::string name,
                         std::function<Expected<FunctionModel>(const Uri &)> factory);
-/// The same for a whole scheme of one's own ("replay:FILE"). A scheme of the library cannot be
+/// The same for a whole scheme of one's own ("candidates:FILE"). A scheme of the library cannot be
 /// replaced.
 Status registerScheme(std::string scheme,
                       std::function<Expected<FunctionModel>(const Uri &)> factory);

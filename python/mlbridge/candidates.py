@@ -231,13 +231,14 @@ def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
             command += ["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{name}={value}"]
         ran = measuring.run(command, timeout=_LIMIT)
         logs = list((place / "log").glob("*.trials.json")) if (place / "log").is_dir() else []
-        if ran.code != 0 or len(logs) != 1:
+        log = json.loads(logs[0].read_text(encoding="utf-8")) if len(logs) == 1 else {"trials": []}
+        if ran.code != 0 or not log["trials"]:
             said = ran.stderr.text.partition("phase-ordering: ")[2].split("\n")[0] or ran.reason
             said = re.sub(
                 r"candidate '(\d+)'", lambda m: f"candidate '{wanted[int(m[1])].name}'", said
             )
             raise InvalidModel(f"{bitcode}: clang-22 can't compare candidates: {said}")
-        return json.loads(logs[0].read_text(encoding="utf-8"))
+        return log
 
 
 def gain(measured: Mapping[str, Measured], chosen: Sequence[Candidate]) -> Ratio | None:

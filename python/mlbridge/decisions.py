@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What models decided, from the logs of a compiler plugin (`mlbridge flags --log DIR`)."""
+"""What models decided in a build, from what compilers wrote by `mlbridge flags --log DIR`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import InvalidArgument
-from .reading import parse_json, read_json, read_text
+from .errors import Code, InvalidArgument
+from .reading import read_json
+from .recording import Recording
+
+#: The outputs of phase ordering's models: a group of passes, or what they expect of candidates.
+_PHASES = {"action", "log_ratio"}
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """What the logs of a build say: groups chosen, candidates tried or answers given; modules
-    decided, or what else was asked about (files or functions); modules that fell back."""
+    """Counts of a build: answers given and candidates tried; modules decided, or what else was
+    asked about (files or functions); modules for which the model or a candidate failed."""
 
     made: int = 0
     finished: int = 0
@@ -24,58 +28,39 @@ class Decisions:
 
 
 def read_decisions(folder: Path) -> Decisions:
-    """The logs and recordings that compiler plugins wrote into `folder`; InvalidArgument if one is
-    damaged."""
-    made = finished = failed = 0
+    """Counts the recordings and the logs of candidates in `folder`. Raises InvalidArgument for a
+    damaged log, InvalidModel for what is no recording."""
+    made = episodes = compared = failed = 0
+    comparing = False
     actions: dict[str, list[list[int]]] = {}
-    for log in sorted(folder.glob("*.jsonl")):
-        chosen: list[int] = []
-        for number, line in enumerate(read_text(log).split("\n"), 1):
-            if not line:
-                continue
-            try:
-                entry = dict(parse_json(line))
-            except (TypeError, ValueError) as error:
-                raise InvalidArgument(f"{log}:{number}: not a decision log: {error}") from error
-            if "source" in entry:
-                actions.setdefault(entry["source"], []).append(chosen)
-            if "action" in entry:
-                chosen.append(entry["action"])
-            if "outcome" in entry:
-                failed += entry["outcome"] == "failed"
-                finished += entry["outcome"] != "failed"
-        made += len(chosen)
-    asked = bool(actions)  # of a policy that is compared, the lines above have counted the modules
-    for log in sorted(folder.glob("*.trials.json")):
+    about = set[str]()
+    for path in sorted(folder.glob("*.mlbrec")):
+        for episode in Recording(path).episodes():
+            outputs = {name for answer in episode.actions for name in answer}
+            if "action" in outputs:
+                chosen = [int(answer["action"].item()) for answer in episode.actions]
+                actions.setdefault(episode.context, []).append(chosen)
+            if not outputs & _PHASES:
+                about |= {episode.context} if outputs else set()
+            elif episode.outcome is not None and episode.outcome.code is Code.OK:
+                episodes += 1
+            made += len(episode)
+    for path in sorted(folder.glob("*.trials.json")):
         try:
-            entry = read_json(log)
+            entry = read_json(path)
             names = [one["name"] for one in entry["trials"]]
             kept = [names.index(entry["winner"])] if entry["winner"] is not None else []
             source, problem = entry["source"], "problem" in entry
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidArgument(f"{log}: not a log of candidates: {error!r}") from error
+            raise InvalidArgument(f"{path}: not a log of candidates: {error!r}") from error
         failed += problem
-        finished += (not asked) - problem
+        compared += not problem
         made += len(names)
-        actions.setdefault(source, []).append(kept)
-    for modules in actions.values():
-        modules.sort()
-    recordings = sorted(folder.glob("*.mlbrec"))
-    if recordings:
-        answered, about = _recorded(recordings)
-        made, finished = made + answered, finished + about
-    return Decisions(made, finished, failed, actions)
-
-
-def _recorded(paths: list[Path]) -> tuple[int, int]:
-    """Answers, and the files or functions that they were about."""
-    from .recording import Recording
-
-    answers, about = 0, set[str]()
-    for path in paths:
-        for record in Recording(path).records():
-            if record.kind == "reply":
-                answers += 1
-            elif record.kind == "request":
-                about.add(str(record.fields.get("context", "")))
-    return answers, len(about)
+        if names:
+            comparing = True
+            actions.setdefault(source, []).append(kept)
+    for chosen_each_time in actions.values():
+        chosen_each_time.sort()
+    # Of a policy that is compared, each episode has led to a comparison.
+    modules = compared if comparing else episodes
+    return Decisions(made, modules + len(about), failed, actions)

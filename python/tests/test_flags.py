@@ -72,7 +72,7 @@ def test_all_options(
     )
     assert options(line) == {
         "fpass-plugin": f"{place}/plugin.so",
-        "phase-ordering-model": f"onnx:{place}/policy.onnx",
+        "phase-ordering-model": f"onnx:{place}/policy.onnx?record={place}/decisions",
         "phase-ordering-max-steps": "7",
         "phase-ordering-deadline": "250ms",
         "phase-ordering-on-failure": "fail",
@@ -97,7 +97,6 @@ def test_all_options(
         ("onnx:my%20model.onnx", "onnx:{place}/my%20model.onnx"),
         ("onnx:my model.onnx", "onnx:{place}/my%20model.onnx"),
         ("onnx:zażółć$`'\"&;.onnx", None),
-        ("replay:logs", "replay:{place}/logs"),
         ("native:policy.onnx?reload=1s", "native:{place}/policy.onnx?reload=1s"),
         ("aot:policy.so", "aot:{place}/policy.so"),
         ("aot:linked_in", "aot:linked_in"),
@@ -114,7 +113,6 @@ def test_models(
     monkeypatch.setattr(sys, "path", [])
     for name in ("policy.so", "my model.onnx", "zażółć$`'\"&;.onnx"):
         (place / name).write_bytes(b"")
-    (place / "logs").mkdir()
     line = flags(capsys, "--plugin", "plugin.so", "--model", given)
     uri = options(line)["phase-ordering-model"]
     if printed is not None:
@@ -257,7 +255,7 @@ def test_several_options_of_a_uri_need_no_quotes(
         (["phase-ordering", "--model", "onxx:policy.onnx"], "did you mean 'onnx'"),
         (["phase-ordering", "--model", "onnx:"], "names nothing"),
         (["phase-ordering", "--model", ""], "not a URI"),
-        (["phase-ordering", "--model", "replay:no"], "no file or folder"),
+        (["phase-ordering", "--model", "candidates:no"], "there is no file"),
         (["phase-ordering", "--model", "unix:/s", "--deadline", "5"], "such as 5s"),
         (["phase-ordering", "--model", "unix:/s", "--deadline", "0s"], "such as 5s"),
         (["phase-ordering", "--model", "unix:/s", "--levels", "O2,O4"], "O3, Os, Oz, or several"),
@@ -268,7 +266,7 @@ def test_several_options_of_a_uri_need_no_quotes(
         (["phase-ordering", "--model", "unix:/s", "--max-steps", "many"], "of at least 1"),
         (["phase-ordering", "--effort", "101"], "expected 0 to 100, got '101'"),
         (["phase-ordering", "--effort", "-1"], "--effort"),
-        (["phase-ordering", "--model", "candidates:/nowhere"], "no file or folder /nowhere"),
+        (["phase-ordering", "--model", "candidates:/nowhere"], "there is no file /nowhere"),
         (["phase-ordering", "--model", "unix:/s", "--log", "a'b"], "cannot be quoted"),
         (["phase-ordering", "--model", "unix:/s", "--log", "a$b"], "cannot be quoted"),
     ],

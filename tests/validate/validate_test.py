@@ -114,7 +114,7 @@ def test_sizes_are_those_of_the_compiler(tree: Tree, tmp_path: Path) -> None:
     for name, compiled in (("baseline", True), ("policy", False)):
         same = (kept / name / "sum.o").read_bytes() == (tmp_path / "sum.o").read_bytes()
         assert same == compiled
-    assert list((kept / "policy.decisions").glob("sum.c-*.jsonl"))
+    assert list((kept / "policy.decisions").glob("*.mlbrec"))
 
 
 def test_at_a_level_where_the_code_is_the_same_all_objects_are_identical(tree: Tree) -> None:
@@ -232,11 +232,8 @@ def test_a_tree_that_is_built_already(tree: Tree) -> None:
     assert problems == "" and "note: tree: 1 objects were there before" in out
 
 
-def test_a_model_that_fails_is_no_success(tree: Tree, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.mkdir()
-    (log / "x.jsonl").write_text('{"format": "phase-ordering-log", "version": 1}\n')
-    _, problems = tree.validate(model=f"replay:{log}")
+def test_a_model_that_fails_is_no_success(tree: Tree) -> None:
+    _, problems = tree.validate(model="function:fail-at?step=1")
     assert problems == "the model failed for 2 of 2 modules, which are plain clang's\n"
     assert tree.report["programs"][0]["identical"] == 2
 

@@ -4,11 +4,9 @@
 
 #include "builtin_actions.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/xxhash.h"
 
 using namespace llvm;
 
@@ -39,7 +37,6 @@ Expected<ActionList> ActionList::parse(StringRef Text) {
   List.Text = Text.str();
   List.Builder = std::make_unique<PassBuilder>();
   StringSet<> Names;
-  std::string Canonical;
   for (const json::Value &Item : *Items) {
     const json::Object *Group = Item.getAsObject();
     const std::optional<StringRef> Name = Group ? Group->getString("name") : std::nullopt;
@@ -55,16 +52,13 @@ Expected<ActionList> ActionList::parse(StringRef Text) {
       return failure("action '" + *Name + "': LLVM refuses '" + *Passes +
                      "': " + toString(std::move(E)));
     List.Groups.push_back({Name->str(), Passes->str()});
-    (Canonical += *Name) += '\0';
-    (Canonical += *Passes) += '\0';
   }
-  if (Error E = List.readRules(*Top, Canonical))
+  if (Error E = List.readRules(*Top))
     return E;
-  List.Digest = utohexstr(xxh3_64bits(Canonical), /*LowerCase=*/true, /*Width=*/16);
   return List;
 }
 
-Error ActionList::readRules(const json::Object &Top, std::string &Canonical) {
+Error ActionList::readRules(const json::Object &Top) {
   if (const json::Value *Rule = Top.get("repeat")) {
     const std::optional<StringRef> Text = Rule->getAsString();
     const auto Known = StringSwitch<std::optional<Repeat>>(Text.value_or(""))
@@ -75,14 +69,12 @@ Error ActionList::readRules(const json::Object &Top, std::string &Canonical) {
     if (!Known)
       return failure("\"repeat\": expected \"later\", \"never\" or \"always\"");
     Repeats = *Known;
-    Canonical += "repeat " + Text->str();
   }
   if (const json::Value *Rule = Top.get("stop")) {
     const std::optional<bool> May = Rule->getAsBoolean();
     if (!May)
       return failure("\"stop\": expected true or false");
     Stops = *May;
-    Canonical += Stops ? "stop" : "no stop";
   }
   if (!Stops && Repeats == Repeat::Later && Groups.size() == 1)
     return failure("a single action that may not be repeated needs \"stop\"");
@@ -91,7 +83,6 @@ Error ActionList::readRules(const json::Object &Top, std::string &Canonical) {
     if (!Most || *Most < 1 || *Most > 100000)
       return failure("\"max_steps\": expected 1 to 100000");
     Steps = uint32_t(*Most);
-    Canonical += "steps " + std::to_string(Steps);
   }
   return Error::success();
 }

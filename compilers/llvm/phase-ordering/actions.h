@@ -43,8 +43,6 @@ public:
   bool hasStop() const { return Stops; }
   /// The most groups that an episode is meant to run, 0 if the list doesn't say.
   uint32_t maxSteps() const { return Steps; }
-  /// Identifies names, passes and rules: 16 hexadecimal digits.
-  const std::string &digest() const { return Digest; }
   /// What was parsed.
   const std::string &json() const { return Text; }
 
@@ -53,13 +51,13 @@ public:
 
 private:
   ActionList() = default;
-  llvm::Error readRules(const llvm::json::Object &Top, std::string &Canonical);
+  llvm::Error readRules(const llvm::json::Object &Top);
 
   std::vector<PassGroup> Groups;
   Repeat Repeats = Repeat::Later;
   bool Stops = true;
   uint32_t Steps = 0;
-  std::string Text, Digest;
+  std::string Text;
   std::unique_ptr<llvm::PassBuilder> Builder;
 };
 

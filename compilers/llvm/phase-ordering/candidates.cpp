@@ -4,11 +4,15 @@
 
 #include "environment.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
 
@@ -100,6 +104,35 @@ static void write(const Trial &Its, const std::string &Prefix, json::Object &To)
   To[Prefix + "measuring_seconds"] = Its.MeasuringSeconds;
 }
 
+/// The source's file name with everything but letters, digits, '.', '_' and '-' replaced.
+static std::string fileNameFor(StringRef Source) {
+  std::string Name = sys::path::filename(Source).take_back(100).str();
+  for (char &C : Name)
+    if (!isAlnum(C) && C != '.' && C != '_' && C != '-')
+      C = '_';
+  return (Name.empty() ? "module" : Name) + "-%%%%%%%%%%%%.trials.json";
+}
+
+static Error writeNew(StringRef Folder, StringRef Source, StringRef Text) {
+  if (std::error_code EC = sys::fs::create_directories(Folder))
+    return createStringError(Folder + ": cannot make the folder: " + EC.message());
+  SmallString<256> Model(Folder), Path;
+  sys::path::append(Model, fileNameFor(Source));
+  sys::fs::createUniquePath(Model, Path, /*MakeAbsolute=*/false);
+  const auto Print = [Text](raw_ostream &OS) {
+    OS << Text;
+    OS.flush();
+    // The stream's destructor would abort.
+    auto &File = static_cast<raw_fd_ostream &>(OS);
+    const std::error_code Failed = File.error();
+    File.clear_error();
+    return errorCodeToError(Failed);
+  };
+  if (Error E = writeToOutput(Path, Print))
+    return createStringError(Path + ": cannot write: " + toString(std::move(E)));
+  return Error::success();
+}
+
 Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, const Selection &Its) {
   json::Array Trials;
   for (const auto &[Way, Trial] : zip(Its.Candidates, Its.Trials)) {
@@ -119,7 +152,7 @@ Error writeSelection(StringRef Folder, StringRef Source, StringRef Model, const 
     Top["problem"] = json::fixUTF8(Its.Problem);
   std::string Text;
   raw_string_ostream(Text) << json::Value(std::move(Top)) << '\n';
-  return writeNew(Folder, Source, ".trials.json", Text);
+  return writeNew(Folder, Source, Text);
 }
 
 } // namespace mlbridge::phase_ordering

@@ -37,11 +37,7 @@ std::string untouchable(const Module &M) {
 
 PhaseOrderingEnvironment::PhaseOrderingEnvironment(Module &M, ModuleAnalysisManager &MAM,
                                                    uint32_t MaxSteps, std::string Vocabulary)
-    : M(M), MAM(MAM), GivenSteps(MaxSteps), VocabularyFile(std::move(Vocabulary)) {
-  Log.Module = M.getModuleIdentifier();
-  Log.Source = M.getSourceFileName();
-  Log.Observation = Of.version().str();
-}
+    : M(M), MAM(MAM), GivenSteps(MaxSteps), VocabularyFile(std::move(Vocabulary)) {}
 
 Status PhaseOrderingEnvironment::observerFor(const Model &Policy, Observer &To) const {
   const std::optional<std::string> Stated = Policy.metadata("phase-ordering.observation");
@@ -108,7 +104,7 @@ std::vector<Candidate> PhaseOrderingEnvironment::ranked() const {
 
 Candidate PhaseOrderingEnvironment::asCandidate() const {
   Candidate Way{"of the model", {}, false, {}};
-  for (const Decision &D : Log.Decisions)
+  for (const Decision &D : Decisions)
     if (D.Action < Actions->size())
       Way.Pipelines.push_back((*Actions)[D.Action].Passes);
   return Way;
@@ -116,9 +112,6 @@ Candidate PhaseOrderingEnvironment::asCandidate() const {
 
 const Signature &PhaseOrderingEnvironment::use(StringRef Json, Observer Wanted) {
   Of = std::move(Wanted);
-  Log.Observation = Of.version().str();
-  const embeddings::Vocabulary *V = Of.vocabulary();
-  Log.Vocabulary = V ? V->digest() : "";
   llvm::Expected<ActionList> List = ActionList::parse(Json);
   if (!List) {
     Metadata = Status(Code::InvalidModel, toString(List.takeError()));
@@ -126,12 +119,11 @@ const Signature &PhaseOrderingEnvironment::use(StringRef Json, Observer Wanted) 
   }
   Actions.emplace(std::move(*List));
   MaxSteps = GivenSteps ? GivenSteps : Actions->maxSteps() ? Actions->maxSteps() : DefaultMaxSteps;
-  Log.ActionsDigest = Actions->digest();
   const int64_t Choices = Actions->size() + 1;
   Sig.inputs = {TensorSpec::of<float>("features", {int64_t(Features::size())}),
                 TensorSpec::of<float>("action_mask", {Choices}),
                 TensorSpec::of<float>("history", {Choices}), TensorSpec::of<int64_t>("step", {1})};
-  if (V)
+  if (const embeddings::Vocabulary *V = Of.vocabulary())
     Sig.inputs.push_back(TensorSpec::of<float>("embedding", {int64_t(V->dimension())}));
   Sig.outputs = {TensorSpec::of<int64_t>("action", {1})};
   return Sig;
@@ -152,7 +144,7 @@ Status PhaseOrderingEnvironment::reset(Observation &First) {
   if (Error E = runMandatoryLowering(Copy->module(), MAM))
     return Status(Code::Internal, "mandatory lowering: " + toString(std::move(E)));
   History.assign(Actions->size() + 1, 0.0f);
-  Log.Decisions.clear();
+  Decisions.clear();
   States.clear();
   observe(First);
   return Status();
@@ -166,8 +158,8 @@ void PhaseOrderingEnvironment::resume(size_t Steps, Observation &First) {
   Copy.emplace(*From.Copy, MAM);
   Feature = From.Feature;
   History = std::move(From.History);
-  Log.Decisions = std::move(From.Decisions);
-  Log.End = Outcome::Failed;
+  Decisions = std::move(From.Decisions);
+  End = Outcome::Open;
   observe(First);
 }
 
@@ -191,10 +183,10 @@ Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
   if (!isAllowed(Index))
     return Status(Code::PolicyFailed, "action: " + std::to_string(Index) + " ('" +
                                           (*Actions)[Index].Name + "') is masked");
-  Log.Decisions.push_back({Index, Index == Stop ? "stop" : (*Actions)[Index].Name, FeaturesDigest,
-                           Now[unsigned(Count::instructions)]});
+  Decisions.push_back(
+      {Index, Index == Stop ? "stop" : (*Actions)[Index].Name, Now[unsigned(Count::instructions)]});
   if (Index == Stop) {
-    Log.End = Outcome::Stop;
+    End = Outcome::Stopped;
     setDone();
     return Status();
   }
@@ -202,10 +194,10 @@ Status PhaseOrderingEnvironment::step(const Action &Chosen, Observation &Next) {
     return Status(Code::Internal, toString(std::move(E)));
   History[Index] += 1;
   if (isOver()) {
-    Log.End = Outcome::Stop;
+    End = Outcome::Stopped;
     setDone();
-  } else if (Log.Decisions.size() == MaxSteps) {
-    Log.End = Outcome::Limit;
+  } else if (Decisions.size() == MaxSteps) {
+    End = Outcome::LimitReached;
     setTruncated();
   }
   observe(Next);
@@ -219,7 +211,7 @@ bool PhaseOrderingEnvironment::isAllowed(size_t Action) const {
   case Repeat::Never:
     return History[Action] == 0;
   case Repeat::Later: // the group that just ran would change next to nothing
-    return Log.Decisions.empty() || Log.Decisions.back().Action != Action;
+    return Decisions.empty() || Decisions.back().Action != Action;
   case Repeat::Always:
     return true;
   }
@@ -228,30 +220,27 @@ bool PhaseOrderingEnvironment::isAllowed(size_t Action) const {
 
 /// Every group has run, and none may run again.
 bool PhaseOrderingEnvironment::isOver() const {
-  return Actions->repeat() == Repeat::Never && Log.Decisions.size() == Actions->size();
+  return Actions->repeat() == Repeat::Never && Decisions.size() == Actions->size();
 }
 
 /// Features of the module as it is now, and its embedding if there is a vocabulary.
 void PhaseOrderingEnvironment::observe(const Module &Seen, Observation &To) {
-  std::vector<float> Values(Features::size());
-  Feature.write(Now, Values);
-  FeaturesDigest = featuresDigest(Values);
-  llvm::copy(Values, To.input<float>("features").begin());
+  const Span<float> Values = To.input<float>("features");
+  Feature.write(Now, {Values.data(), Values.size()});
   if (Of.vocabulary()) {
     const Span<float> Embedding = To.input<float>("embedding");
     Of.embed(Seen, {Embedding.data(), Embedding.size()});
-    FeaturesDigest = featuresDigest({Embedding.data(), Embedding.size()});
   }
 }
 
 void PhaseOrderingEnvironment::observe(Observation &To) {
   Now = countIR(Copy->module());
-  if (Log.Decisions.empty())
+  if (Decisions.empty())
     Feature.reset(Now);
   // The episode goes on with a copy of what is kept, as another one will that begins there: a copy
   // has its uses in another order, which passes may depend on.
   if (KeepsStates) {
-    States.push_back({Copy->take(), Feature, History, Log.Decisions});
+    States.push_back({Copy->take(), Feature, History, Decisions});
     Copy.emplace(*States.back().Copy, MAM);
   }
   observe(Copy->module(), To);
@@ -259,7 +248,7 @@ void PhaseOrderingEnvironment::observe(Observation &To) {
   for (size_t I = 0; I < Mask.size(); ++I)
     Mask[I] = isAllowed(I) ? 1.0f : 0.0f;
   llvm::copy(History, To.input<float>("history").begin());
-  To.input<int64_t>("step")[0] = int64_t(Log.Decisions.size());
+  To.input<int64_t>("step")[0] = int64_t(Decisions.size());
 }
 
 static mlbridge::Expected<uint64_t> measured(const Module &M) {
@@ -384,10 +373,9 @@ Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
   if (Status S = Inner->step(Chosen, Next); !S)
     return S;
   // Not isDone(): a resumed episode would still be over.
-  const Outcome End = Inner->log().End;
-  if (End == Outcome::Stop)
+  if (Inner->outcome() == Outcome::Stopped)
     setDone();
-  if (Inner->log().Decisions.back().Action == Inner->actions()->size()) { // stop changes nothing
+  if (Inner->decisions().back().Action == Inner->actions()->size()) { // stop changes nothing
     setReward(0);
     return Status();
   }
@@ -395,7 +383,7 @@ Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
   if (Status S = measure(Next); !S)
     return S;
   setReward(FirstSize == 0 ? 0 : double(Before - Size) / double(FirstSize));
-  if (End == Outcome::Limit)
+  if (Inner->outcome() == Outcome::LimitReached)
     setTruncated();
   return Status();
 }

@@ -22,43 +22,18 @@ namespace mlbridge::phase_ordering {
 
 inline constexpr uint32_t DefaultMaxSteps = 12;
 
+/// One choice of an episode.
 struct Decision {
-  uint64_t Action = 0;
+  size_t Action = 0;
   std::string Name;
-  std::string Features; ///< digest of the features that the model saw
-  uint64_t Instructions = 0;
+  uint64_t Instructions = 0; ///< before the group ran
 };
 
-enum class Outcome { Stop, Limit, Failed };
+enum class Outcome { Open, Stopped, LimitReached };
 
-/// The log of one module's decisions: JSON lines, as README.md describes them.
-struct EpisodeLog {
-  std::string Module;
-  std::string Source;
-  std::string Model;       ///< URI
-  std::string Observation; ///< its version
-  std::string Vocabulary;  ///< digest of the one that it needs, or empty
-  std::string ActionsDigest;
-  std::string Actions; ///< the list itself, as JSON text
-  std::vector<Decision> Decisions;
-  Outcome End = Outcome::Failed;
-  std::string Message; ///< why it failed
-
-  /// Writes it as writeNew does.
-  llvm::Error write(llvm::StringRef Folder) const;
-  /// Errors name the file and line.
-  static llvm::Expected<EpisodeLog> read(llvm::StringRef Path);
-};
-
-/// The source's file name with everything but letters, digits, '.', '_' and '-' replaced.
-std::string logPrefix(llvm::StringRef Source);
-inline constexpr llvm::StringLiteral LogExtension = ".jsonl";
-
-/// Writes a new file of the folder, which is made if missing. The file appears complete or not at
-/// all. Its name is logPrefix(Source), something unique, and the extension.
-llvm::Error writeNew(llvm::StringRef Folder, llvm::StringRef Source, llvm::StringRef Extension,
-                     llvm::StringRef Text);
-/// Writes how a module's trials ended as such a file, which ends with ".trials.json".
+/// Writes how a module's trials ended, as JSON, to a new file of the folder, which is made if
+/// missing. The file appears complete or not at all. Its name is that of the source, something
+/// unique, and ".trials.json".
 llvm::Error writeSelection(llvm::StringRef Folder, llvm::StringRef Source, llvm::StringRef Model,
                            const Selection &Its);
 
@@ -116,8 +91,8 @@ public:
   const llvm::Module &module() const { return Copy->module(); }
   /// Null if there is none that can be used.
   const ActionList *actions() const { return Actions ? &*Actions : nullptr; }
-  /// Everything but the model, the list of actions, the end and its message.
-  const EpisodeLog &log() const { return Log; }
+  const std::vector<Decision> &decisions() const { return Decisions; }
+  Outcome outcome() const { return End; }
 
 private:
   /// What an observation and all that follows depend on.
@@ -148,9 +123,9 @@ private:
   std::optional<WorkingCopy> Copy;
   Features Feature;
   Counts Now{};
-  std::string FeaturesDigest;
   std::vector<float> History;
-  EpisodeLog Log;
+  std::vector<Decision> Decisions;
+  Outcome End = Outcome::Open;
   bool KeepsStates = false;
   std::vector<State> States;
 };
@@ -216,8 +191,6 @@ private:
 ///   function:stop                    stops at once
 ///   function:fail-at?step=K          the first allowed action that was taken least, and an error
 ///                                    at step K
-///   replay:FILE, replay:FOLDER       the answers of a log; of the folder's logs, the one of the
-///                                    module that asks
 ///   candidates:FILE                  the candidates of a file, best first
 /// Thread-safe.
 void registerModels();

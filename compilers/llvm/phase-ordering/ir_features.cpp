@@ -4,12 +4,10 @@
 
 #include "versions/block_numbers.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
-#include "llvm/Support/xxhash.h"
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
 
 using namespace llvm;
@@ -311,12 +309,6 @@ Counts countIR(const Module &M) {
       C.visit(F);
   }
   return Result;
-}
-
-std::string featuresDigest(ArrayRef<float> Values) {
-  const ArrayRef Bytes(reinterpret_cast<const uint8_t *>(Values.data()),
-                       Values.size() * sizeof(float));
-  return utohexstr(xxh3_64bits(Bytes), /*LowerCase=*/true, /*Width=*/16);
 }
 
 size_t Features::size() {

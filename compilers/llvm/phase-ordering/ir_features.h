@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 namespace mlbridge::phase_ordering {
 
@@ -86,9 +85,6 @@ using Counts = std::array<uint64_t, NumCounts>;
 
 /// Linear in the number of instructions; needs no analysis and no target.
 Counts countIR(const llvm::Module &M);
-
-/// Identifies an observation: 16 hexadecimal digits.
-std::string featuresDigest(llvm::ArrayRef<float> Values);
 
 /// Turns the counts of the steps of one episode into observations.
 class Features {

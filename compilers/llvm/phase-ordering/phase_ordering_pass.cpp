@@ -57,7 +57,8 @@ static cl::opt<std::string> OnFailureOption("phase-ordering-on-failure", cl::ini
                                                      "warning, or an error"));
 static cl::opt<std::string>
     LogFolderOption("phase-ordering-log", cl::value_desc("DIR"),
-                    cl::desc("Write the decisions to a file in this folder"));
+                    cl::desc("Write how candidates were compared, or why the model failed, to a "
+                             "file in this folder"));
 static cl::opt<unsigned>
     EffortOption("phase-ordering-effort", cl::value_desc("N"),
                  cl::desc("How many candidates are compared with the usual passes, whose code is "
@@ -148,13 +149,13 @@ static void leaveAlone(Module &M, StringRef Why) {
     Say(OptimizationRemarkMissed(Name, "LeftAlone", F));
 }
 
-static void remark(const Module &M, const EpisodeLog &Log) {
+static void remark(const Module &M, ArrayRef<Decision> Decisions) {
   LLVMContext &Context = M.getContext();
   const Function *F = firstDefinition(M);
   if (!F || !(Context.getLLVMRemarkStreamer() ||
               Context.getDiagHandlerPtr()->isPassedOptRemarkEnabled(Name)))
     return;
-  for (const auto &[Step, D] : enumerate(Log.Decisions)) {
+  for (const auto &[Step, D] : enumerate(Decisions)) {
     OptimizationRemark Remark(Name, "Decision", F);
     Remark << "step " << ore::NV("Step", unsigned(Step)) << ": " << ore::NV("Group", D.Name)
            << " (action " << ore::NV("Action", unsigned(D.Action)) << ") at "
@@ -195,6 +196,13 @@ static Status serveEpisodes(Module &M, ModuleAnalysisManager &MAM) {
   return mlbridge::serve(Environment, *At).status;
 }
 
+static void log(Module &M, const Selection &Its) {
+  if (LogFolderOption.empty())
+    return;
+  if (Error E = writeSelection(LogFolderOption, M.getSourceFileName(), ModelUriOption, Its))
+    report(M, DS_Warning, "log: " + llvm::toString(std::move(E)));
+}
+
 /// What the model makes of the module.
 struct Advice {
   bool Taken = false; ///< the module has been optimized
@@ -227,6 +235,9 @@ static Advice ask(Module &M, ModuleAnalysisManager &MAM, bool Try) {
   Advice Its;
   if (!End) {
     giveUp(M, at(ModelUriOption, End));
+    Selection Failure;
+    Failure.Problem = End.toString();
+    log(M, Failure);
   } else if (Its.Candidates = Environment.ranked(); !Its.Candidates.empty()) {
     // the caller's choice
   } else if (Try) {
@@ -236,18 +247,7 @@ static Advice ask(Module &M, ModuleAnalysisManager &MAM, bool Try) {
     Its.Taken = true;
   }
   if (End)
-    remark(M, Environment.log());
-  if (const ActionList *Actions = Environment.actions(); Actions && !LogFolderOption.empty()) {
-    EpisodeLog Log = Environment.log();
-    Log.Model = ModelUriOption;
-    Log.Actions = Actions->json();
-    if (!End) {
-      Log.End = Outcome::Failed;
-      Log.Message = End.toString();
-    }
-    if (Error E = Log.write(LogFolderOption))
-      report(M, DS_Warning, "log: " + llvm::toString(std::move(E)));
-  }
+    remark(M, Environment.decisions());
   return Its;
 }
 
@@ -340,10 +340,7 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
   compareInliner(Its.Candidates, Level);
   const auto Report = [](Module &Now, const Selection &How) {
     say(Now, How);
-    if (LogFolderOption.empty())
-      return;
-    if (Error E = writeSelection(LogFolderOption, Now.getSourceFileName(), ModelUriOption, How))
-      report(Now, DS_Warning, "log: " + llvm::toString(std::move(E)));
+    log(Now, How);
   };
   return startTrials(M, MAM, std::move(Its.Candidates), Report);
 }

@@ -4,6 +4,8 @@
 #include "versions/pass_plugin.h"
 #include "versions/target_triple.h"
 
+#include <mlbridge/server.h>
+
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
 #include "llvm/AsmParser/Parser.h"
@@ -25,6 +27,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -141,37 +145,90 @@ void setOptions(const std::vector<std::string> &Options) {
 
 constexpr unsigned Modules = 6;
 
+/// What each module asks for but the last.
+const std::vector<int64_t> Orders[Modules - 1] = {
+    {31}, {30, 5, 13}, {33, 16, 39}, {23, 8}, {32, 7, 28, 22}};
+
+/// Answers each module with its order, and the last one with an error, until it is destroyed.
+class Policy {
+public:
+  explicit Policy(mlbridge::Server At)
+      : Serving(std::move(At)), Thread([this] {
+          while (!Serving.isStopped())
+            if (mlbridge::Expected<mlbridge::Event> Next = Serving.next())
+              answer(*Next);
+        }) {}
+  ~Policy() {
+    Serving.stop();
+    Thread.join();
+  }
+  Policy(const Policy &) = delete;
+  Policy &operator=(const Policy &) = delete;
+
+private:
+  static void answer(mlbridge::Event &Request) {
+    if (Request.kind() != mlbridge::EventKind::Request)
+      return;
+    const std::string Source(Request.context().context);
+    const unsigned Number = unsigned(Source.at(strlen("module")) - '0');
+    if (Number + 1 == Modules) {
+      (void)Request.fail(mlbridge::Status(mlbridge::Code::PolicyFailed, "no order of " + Source));
+      return;
+    }
+    const std::vector<int64_t> &Order = Orders[Number];
+    const uint64_t Step = Request.context().step;
+    const int64_t Stop = int64_t(Request.input(Mask).count) - 1;
+    Request.output(0).as<int64_t>()[0] = Step < Order.size() ? Order[Step] : Stop;
+    (void)Request.reply();
+  }
+  static constexpr size_t Mask = 1; ///< the number of the input
+
+  mlbridge::Server Serving;
+  std::thread Thread;
+};
+
 class SeveralModules : public testing::Test {
 protected:
   void SetUp() override {
     SmallString<128> Made;
     ASSERT_FALSE(sys::fs::createUniqueDirectory("phase-ordering", Made));
     Folder = std::string(Made);
-    // Each module but the last gets a log of its own, so that each asks for other groups, and the
-    // last, which has none, falls back.
     for (unsigned I = 0; I + 1 < Modules; ++I) {
-      setOptions({"-phase-ordering-model=function:sequence?actions=" + Orders[I],
-                  "-phase-ordering-log=" + Folder});
+      setOptions({"-phase-ordering-model=function:sequence?actions=" + join(Orders[I])});
       const Compiled Result = compile(I);
       ASSERT_EQ(Result.Said, "");
       Alone.push_back(Result.Text);
     }
     Alone.push_back(compile(Modules - 1, /*WithPlugin=*/false).Text);
-    setOptions({"-phase-ordering-model=replay:" + Folder, "-phase-ordering-log="});
+    const std::string Uri = "unix:" + Folder + "/policy";
+    mlbridge::Expected<mlbridge::Server> At = mlbridge::Server::listen(Uri, {});
+    ASSERT_TRUE(At) << At.status().toString();
+    Answering.emplace(std::move(*At));
+    setOptions({"-phase-ordering-model=" + Uri, "-phase-ordering-deadline=60s"});
   }
-  void TearDown() override { EXPECT_FALSE(sys::fs::remove_directories(Folder)); }
+  void TearDown() override {
+    Answering.reset();
+    EXPECT_FALSE(sys::fs::remove_directories(Folder));
+  }
 
   void check(unsigned Number, const Compiled &Result) {
     EXPECT_EQ(Result.Text, Alone[Number]) << "module " << Number;
     if (Number + 1 < Modules)
       EXPECT_EQ(Result.Said, "") << "module " << Number;
     else
-      EXPECT_NE(Result.Said.find("no log of 'module5.c'"), std::string::npos) << Result.Said;
+      EXPECT_NE(Result.Said.find("no order of module5.c"), std::string::npos) << Result.Said;
   }
 
-  const std::string Orders[Modules - 1] = {"31", "30,5,13", "33,16,39", "23,8", "32,7,28,22"};
+  static std::string join(const std::vector<int64_t> &Order) {
+    std::string Text;
+    for (const int64_t Action : Order)
+      Text += (Text.empty() ? "" : ",") + std::to_string(Action);
+    return Text;
+  }
+
   std::string Folder;
   std::vector<std::string> Alone;
+  std::optional<Policy> Answering;
 };
 
 TEST_F(SeveralModules, OneAfterAnother) {

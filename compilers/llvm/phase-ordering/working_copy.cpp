@@ -12,7 +12,7 @@ namespace mlbridge::phase_ordering {
 static std::unique_ptr<Module> copy(const Module &M) {
   // A map that grows while it is filled costs more than the rest of the copying.
   size_t Values = M.global_size() + M.size() + M.alias_size() + M.ifunc_size();
-  for (const Function &F : M)
+  for (const llvm::Function &F : M)
     Values += F.arg_size() + F.size() + F.getInstructionCount();
   ValueToValueMapTy Map(unsigned(Values + Values / 2));
   return versions::cloneModule(M, Map);

@@ -24,7 +24,7 @@ from .common import DONE, OPTIMIZATIONS, REBUILD, CommandError, nearest
 # name. That of aot is a name if it has neither a suffix nor a folder.
 SCHEMES = {
     **dict.fromkeys(("onnx", "native", "aot"), "model"),
-    **dict.fromkeys(("unix", "shm", "pipe", "replay", "candidates"), "path"),
+    **dict.fromkeys(("unix", "shm", "pipe", "candidates"), "path"),
     "function": "name",
 }
 PHASES = "phase-ordering"
@@ -128,8 +128,8 @@ def model_uri(text: str, runtime: str | None, agents: Sequence[str] = ()) -> str
             what = "a folder" if os.path.isdir(one) else "not there"
             expected = "a shared object of mlbridge compile" if scheme == "aot" else "an ONNX file"
             raise CommandError(f"--model: {one} is {what}; expected {expected}")
-    if scheme in ("replay", "candidates") and not os.path.exists(place):
-        raise CommandError(f"--model: there is no file or folder {place}")
+    if scheme == "candidates" and not os.path.isfile(place):
+        raise CommandError(f"--model: there is no file {place}")
     if scheme == "onnx" and "runtime=" not in options:
         options += runtime_option(runtime)
     # Between options '?' does as well as '&', and needs no quotes.
@@ -155,7 +155,7 @@ def runtime_option(place: str | None) -> str:
 
 def must_open(uri: str) -> None:
     """Raises what opening the model says; names that only the plugin knows are left to it."""
-    if uri.partition(":")[0] in ("function", "replay", "candidates"):
+    if uri.partition(":")[0] in ("function", "candidates"):
         return
     from .._core import Model
     from ..errors import Error
@@ -462,7 +462,7 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
     for one in asked:
         for option in OPTIMIZATIONS[one.optimization].llvm:
             line += ["-Xclang", "-mllvm", "-Xclang", option]
-        told = told_to_all(options, one)
+        told = told_to_all(options, recorded(one, log) if log else one)
         told["effort"] = effort_of(options, one.optimization) or None
         if one.optimization in EMBEDDING:
             told["vocabulary"] = next(iter(vocabulary_of(options)), None)
@@ -470,8 +470,6 @@ def words(options: argparse.Namespace, asked: Sequence[Asked]) -> list[str]:
             told |= {"log": log, "max-steps": options.max_steps}
         else:
             told["missing"] = options.missing if takes_missing(one.optimization) else None
-            if log:
-                told["model"] = recorded(one, log).uri
         for name, value in told.items():
             if value is not None:
                 line += ["-Xclang", "-mllvm", "-Xclang", f"-{one.optimization}-{name}={value}"]
@@ -511,13 +509,11 @@ def fingerprint(options: argparse.Namespace, one: Asked) -> str:
 
 
 def contents(path: str) -> list[str]:
-    """The file, and those beside it that hold its tensors; or all files in the folder."""
-    if not os.path.isdir(path):
-        folder, name = os.path.split(path)
-        data = (f"{name}.", f"{name}_")
-        beside = os.listdir(folder) if name.endswith(".onnx") and os.path.isdir(folder) else []
-        return [path, *sorted(os.path.join(folder, n) for n in beside if n.startswith(data))]
-    return sorted(os.path.join(at, name) for at, _, names in os.walk(path) for name in names)
+    """The file, and those beside it that hold its tensors."""
+    folder, name = os.path.split(path)
+    data = (f"{name}.", f"{name}_")
+    beside = os.listdir(folder) if name.endswith(".onnx") and os.path.isdir(folder) else []
+    return [path, *sorted(os.path.join(folder, n) for n in beside if n.startswith(data))]
 
 
 def words_of_gcc(options: argparse.Namespace, one: Asked) -> list[str]:
@@ -543,8 +539,12 @@ def words_of_mlir(options: argparse.Namespace, one: Asked) -> list[str]:
 
 
 def recorded(one: Asked, log: str) -> Asked:
-    """The same, whose models are recorded: by their URIs, where blanks need no quotes."""
-    models = [(agent, f"{uri}?record={escaped(log)}") for agent, uri in one.models]
+    """The same, whose models are recorded: by their URIs, where blanks need no quotes. A list of
+    candidates is none."""
+    models = [
+        (agent, uri if uri.startswith("candidates:") else f"{uri}?record={escaped(log)}")
+        for agent, uri in one.models
+    ]
     return replace(one, models=models)
 
 
@@ -582,7 +582,7 @@ def needs(uri: str) -> list[str]:
     scheme, place = match[1], unescaped(match[2])
     options = dict(option.partition("=")[::2] for option in match[3].split("?"))
     found = []
-    if scheme in ("replay", "candidates") or (SCHEMES.get(scheme) == "model" and "/" in place):
+    if scheme == "candidates" or (SCHEMES.get(scheme) == "model" and "/" in place):
         found.append(place)
     parts = [("engine", scheme), ("transport", scheme), ("serdes", options.get("serdes", ""))]
     found += [path for kind, name in parts if (path := files.find_component(kind, name))]

@@ -207,7 +207,10 @@ def parser() -> Parser:
         "if the model fails: the compiler's own passes and a warning (stock), or an error",
         choices=["stock", "fail"],
     )
-    asking.option("--log DIR", "write the decisions into this folder")
+    asking.option(
+        "--log DIR",
+        "record what models are asked and answer, and how candidates did, in this folder",
+    )
     asking.option(
         "--levels LIST",
         "the -O levels at which it asks: Oz, O2, … (default: Os,Oz; in register allocation all; of "

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from sampling import LLVM_19, LLVMS
 
+from mlbridge.recording import Episode, Recording
+
 ROOT = Path(__file__).resolve().parents[4]
 SOURCES = Path(__file__).resolve().parent / "inputs"
 LEVELS = ("-O1", "-O2", "-O3", "-Os", "-Oz")
@@ -51,12 +53,15 @@ class Compiler:
         return done
 
     def options(self, model: str | None, **settings: object) -> list[str]:
-        """What `mlbridge flags` would print; at all levels, unless `levels` states them."""
+        """What `mlbridge flags` would print; at all levels, unless `levels` states them. `record`
+        is the name of a folder for recordings."""
         settings.setdefault("levels", ",".join(level[1:] for level in LEVELS))
         line = ["-Xclang", f"-fpass-plugin={self.plugin}"]
         if self.llvm < 22:  # which reads options before it loads pass plugins
             line = ["-Xclang", "-load", "-Xclang", str(self.plugin), *line]
         if model is not None:
+            if record := settings.pop("record", None):
+                model += f"{'&' if '?' in model else '?'}record={self.folder}/{record}"
             settings["model"] = model
             if model.startswith("candidates:"):
                 settings.setdefault("effort", 3)
@@ -100,7 +105,19 @@ class Compiler:
         assert "-Wbackend-plugin" not in said, said
         return target
 
-    def log(self, name: str = "log") -> list[dict[str, Any]]:
-        """The lines of the only log in a folder."""
+    def recording(self, name: str) -> Recording:
+        """The only one in a folder."""
         (path,) = (self.folder / name).iterdir()
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        return Recording(path)
+
+    def episode(self, name: str) -> Episode:
+        """The only one of the only recording in a folder."""
+        (episode,) = self.recording(name).episodes()
+        return episode
+
+    def trials(self) -> dict[str, Any]:
+        """The only log of candidates in the folder `log`, which is removed."""
+        (path,) = (self.folder / "log").glob("*.trials.json")
+        read: dict[str, Any] = json.loads(path.read_text())
+        path.unlink()
+        return read

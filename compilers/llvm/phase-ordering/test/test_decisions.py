@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import json
+import queue
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 from sampling import nightly
 from stock import BOTH, LEVELS, ROOT, SOURCES, Compiler
+
+import mlbridge
+from mlbridge import Code
+from mlbridge.recording import replay
 
 SEQUENCE = "function:sequence?actions=30,5,23,39"
 ACTIONS = json.loads((ROOT / "compilers/llvm/phase-ordering/actions.json").read_text())["actions"]
@@ -127,12 +133,12 @@ def test_remarks_reach_the_optimization_record(compiler: Compiler) -> None:
 
 
 def test_the_limit_on_steps_ends_the_episode(compiler: Compiler) -> None:
-    limited, said = compiler.object("words.c", "-Oz", model=SEQUENCE, max_steps=2, log="log")
+    limited, said = compiler.object("words.c", "-Oz", model=SEQUENCE, max_steps=2, record="log")
     assert said == ""
     assert limited == compiler.object("words.c", "-Oz", model="function:sequence?actions=30,5")[0]
-    lines = compiler.log()
-    assert [d["action"] for d in lines[1:-1]] == [30, 5]
-    assert lines[-1] == {"outcome": "limit", "decisions": 2}
+    episode = compiler.episode("log")
+    assert episode.stacked("action").ravel().tolist() == [30, 5]
+    assert episode.outcome is not None and episode.outcome.code is Code.OK
 
 
 def test_the_same_decisions_give_the_same_object(compiler: Compiler) -> None:
@@ -142,11 +148,13 @@ def test_the_same_decisions_give_the_same_object(compiler: Compiler) -> None:
 
 
 def test_debug_information_changes_no_observation(compiler: Compiler) -> None:
+    seen = []
     for flags in (["-Oz"], ["-Oz", "-g"]):
         name = "log" + flags[-1]
-        compiler.object("library.cpp", *flags, model=SEQUENCE, log=name)
-    plain, debug = compiler.log("log-Oz"), compiler.log("log-g")
-    assert plain[1:] == debug[1:] and len(plain) == 7
+        compiler.object("library.cpp", *flags, model=SEQUENCE, record=name)
+        episode = compiler.episode(name)
+        seen.append([{k: v.tobytes() for k, v in one.items()} for one in episode.observations])
+    assert seen[0] == seen[1] and len(seen[0]) == 5
 
 
 @BOTH
@@ -159,47 +167,32 @@ def test_debug_information_stays_valid(compiler: Compiler) -> None:
         assert "DW_TAG_subprogram" in info and "DW_TAG_variable" in info
 
 
-def test_the_log_says_what_was_decided_and_on_what(compiler: Compiler) -> None:
-    compiler.object("words.c", "-Oz", model=SEQUENCE, log="new/log")
-    header, *decisions, end = compiler.log("new/log")
-    assert header["format"] == "phase-ordering-log" and header["version"] == 1
-    assert header["source"] == str(SOURCES / "words.c") and header["model"] == SEQUENCE
-    assert header["observation"] == "phase-ordering-counts-1"
-    assert header["actions"]["actions"] == ACTIONS
-    assert [d["action"] for d in decisions] == [30, 5, 23, 39, len(ACTIONS)]
-    assert [d["step"] for d in decisions] == [0, 1, 2, 3, 4]
-    assert decisions[0]["instructions"] > decisions[-1]["instructions"] > 0
-    assert len({d["features"] for d in decisions}) == 5
-    assert end == {"outcome": "stop", "decisions": 5}
+def test_a_recording_says_what_was_decided_and_on_what(compiler: Compiler) -> None:
+    compiler.object("words.c", "-Oz", model=SEQUENCE, record="new/log")
+    recording, episode = compiler.recording("new/log"), compiler.episode("new/log")
+    assert recording.model == "function:sequence"
+    assert episode.context == str(SOURCES / "words.c")
+    assert episode.stacked("action").ravel().tolist() == [30, 5, 23, 39, len(ACTIONS)]
+    assert episode.stacked("step").ravel().tolist() == [0, 1, 2, 3, 4]
+    assert len({features.tobytes() for features in episode.stacked("features")}) == 5
+    assert episode.outcome is not None and episode.outcome.code is Code.OK
 
 
 @pytest.mark.parametrize("source", ["words.c", "library.cpp"])
-def test_a_replayed_log_gives_the_same_object(compiler: Compiler, source: str) -> None:
-    first = compiler.object(source, "-Oz", model=SEQUENCE, log="log")[0]
-    (log,) = (compiler.folder / "log").iterdir()
-    for place in (log, log.parent):
-        again, said = compiler.object(source, "-Oz", model=f"replay:{place}")
-        assert again == first and said == ""
-
-
-@BOTH
-def test_a_folder_is_replayed_module_by_module(compiler: Compiler) -> None:
-    models = {
-        "words.c": SEQUENCE,
-        "shapes.c": "function:sequence?actions=23",
-        "library.cpp": SEQUENCE,
-    }
-    first = {s: compiler.object(s, "-Oz", model=m, log="log")[0] for s, m in models.items()}
-    # The same source again, with other flags: told apart by what the module looks like.
-    other = compiler.object(
-        "words.c", "-Oz", "-DNDEBUG", "-fno-builtin", model="function:stop", log="log"
-    )
-    for source, expected in first.items():
-        assert compiler.object(source, "-Oz", model=f"replay:{compiler.folder}/log")[0] == expected
-    again = compiler.object(
-        "words.c", "-Oz", "-DNDEBUG", "-fno-builtin", model=f"replay:{compiler.folder}/log"
-    )
-    assert again == other
+def test_a_replayed_recording_gives_the_same_object(compiler: Compiler, source: str) -> None:
+    first = compiler.object(source, "-Oz", model=SEQUENCE, record="log")[0]
+    (path,) = (compiler.folder / "log").iterdir()
+    started: queue.Queue[mlbridge.Server] = queue.Queue()
+    uri = f"unix:{compiler.folder}/replay"
+    thread = threading.Thread(target=replay, args=(path, uri), kwargs={"ready": started.put})
+    thread.start()
+    server = started.get(timeout=60)
+    try:
+        again, said = compiler.object(source, "-Oz", model=uri)
+    finally:
+        server.stop()
+        thread.join()
+    assert again == first and said == ""
 
 
 def test_a_sequence_may_bring_its_own_list(compiler: Compiler) -> None:

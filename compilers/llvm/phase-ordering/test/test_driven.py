@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -114,25 +113,20 @@ def test_a_limit_on_steps_is_told_with_what_is_seen_then(compiler: Compiler, uri
 
 
 def test_it_decides_as_the_pass_does_when_it_asks(compiler: Compiler, uri: str) -> None:
-    log = compiler.folder / "log"
-    model = f"function:sequence?actions={','.join(map(str, ORDER))}"
+    model = f"function:sequence?actions={','.join(map(str, ORDER))}&record={compiler.folder}/log"
     words = module_of(compiler, "words.c")
     compiler.run(
         *("opt", "-load-pass-plugin", compiler.plugin, f"-phase-ordering-model={model}"),
-        *(f"-phase-ordering-log={log}", "-passes=phase-ordering", "-disable-output", words),
+        *("-passes=phase-ordering", "-disable-output", words),
     )
-    [written] = log.iterdir()
+    asked = compiler.episode("log")
     with (
         environment(compiler, uri, words),
         mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
     ):
         seen, _ = episode(driver)
-    steps = [json.loads(line) for line in written.read_text().splitlines()[1:-1]]
-    assert [step["action"] for step in steps] == [*ORDER, STOP]
-    # What it saw at equal points is equal: a digest stands for the same features in both.
-    assert len(steps) == len(seen)
-    digests = [step["features"] for step in steps]
-    assert [digests.index(d) for d in digests] == [seen.index(s) for s in seen]
+    assert asked.stacked("action").ravel().tolist() == [*ORDER, STOP]
+    assert [one["features"].tobytes() for one in asked.observations] == seen
 
 
 def test_what_cannot_be_done_ends_the_episode_and_not_the_compiler(

@@ -18,7 +18,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
-from stock import ROOT, SOURCES, Compiler
+from stock import ONLY_19, ROOT, SOURCES, Compiler
 from test_driven import environment, module_of
 from test_fallback import check_falls_back
 
@@ -275,17 +275,16 @@ def test_a_model_sees_in_the_compiler_what_a_driver_sees(
 ) -> None:
     stated = {"observation": KINDS[kind][1], "vocabulary": digest_of(SHIPPED)}
     model = network(compiler.folder, 300, **stated)
-    objects, logs = [], []
+    objects, decided = [], []
     for scheme in ("onnx", "native"):
-        made, said = compiler.object("words.c", "-Oz", model=f"{scheme}:{model}", log=scheme)
+        made, said = compiler.object("words.c", "-Oz", model=f"{scheme}:{model}", record=scheme)
         assert said == ""
         objects.append(made)
-        logs.append(compiler.log(scheme))
+        episode = compiler.episode(scheme)
+        shown = [one["embedding"].tobytes() for one in episode.observations]
+        decided.append((episode.stacked("action").ravel().tolist(), shown))
     assert objects[0] == objects[1] != compiler.plain("words.c", "-Oz")
-    assert logs[0][1:] == logs[1][1:]
-    assert logs[0][0]["observation"] == stated["observation"]
-    assert logs[0][0]["vocabulary"] == stated["vocabulary"]
-    steps = logs[0][1:-1]
+    assert decided[0] == decided[1]
     with (
         environment(compiler, uri, module_of(compiler, "words.c"), *observing(kind)),
         mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
@@ -297,13 +296,7 @@ def test_a_model_sees_in_the_compiler_what_a_driver_sees(
             scores = np.where(allowed, observation["embedding"][:CHOICES], -np.inf)
             actions.append(int(scores.argmax()))
             observation = driver.step(actions[-1]).observation
-    assert [step["action"] for step in steps] == actions and len(actions) > 2
-    # A digest stands for what was seen.
-    digests = [step["features"] for step in steps]
-    assert [digests.index(d) for d in digests] == [seen.index(s) for s in seen]
-    # And the log can be replayed, but not for another vocabulary.
-    again, said = compiler.object("words.c", "-Oz", model=f"replay:{compiler.folder}/onnx")
-    assert (again, said) == (objects[0], "")
+    assert decided[0] == (actions, seen) and len(actions) > 2
 
 
 def test_an_input_alone_says_what_a_model_observes(compiler: Compiler) -> None:
@@ -320,12 +313,11 @@ def test_a_vocabulary_of_ones_own(compiler: Compiler, coarse: Path) -> None:
     own.write_text(json.dumps(made))
     stated = {"observation": "ir2vec-flow-aware-1", "vocabulary": digest_of(own)}
     model = f"native:{network(compiler.folder, CHOICES, **stated)}"
-    made_with, said = compiler.object("words.c", "-Oz", model=model, vocabulary=own, log="log")
+    made_with, said = compiler.object("words.c", "-Oz", model=model, vocabulary=own)
     assert said == "" and made_with != compiler.plain("words.c", "-Oz")
     check_falls_back(compiler, model, "mismatch", "the one in this plugin", digest_of(SHIPPED))
     check_falls_back(compiler, model, "mismatch", str(coarse), vocabulary=coarse)
     check_falls_back(compiler, model, "not found", "/nowhere.json", vocabulary="/nowhere.json")
-    check_falls_back(compiler, f"replay:{compiler.folder}/log", "mismatch", digest_of(own))
 
 
 @pytest.mark.parametrize(
@@ -343,6 +335,12 @@ def test_a_model_of_another_observation(
 ) -> None:
     model = f"native:{network(compiler.folder, dimensions, **stated)}"
     check_falls_back(compiler, model, "mismatch", expected)
+
+
+@ONLY_19
+def test_embeddings_need_llvm_22(compiler: Compiler) -> None:
+    model = f"native:{network(compiler.folder, 300, observation='ir2vec-symbolic-1')}"
+    check_falls_back(compiler, model, "unsupported", "LLVM 19", "has no IR2Vec; LLVM 22 has")
 
 
 def test_options_that_make_no_sense(compiler: Compiler) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sampling import nightly
-from stock import BOTH, LEVELS, ONLY_19, SOURCES, Compiler
+from stock import BOTH, LEVELS, SOURCES, Compiler
 
 STOP = 48  # index of stop with the built-in list
 
@@ -86,7 +86,7 @@ def test_every_step_of_a_long_episode(compiler: Compiler, every: int) -> None:
             "function:sequence?actions=7,3,3",
             ["step 2: action: 3 ('instcombine-jump-threading-dse') is masked"],
         ),
-        ("replay:/nowhere", ["not found", "/nowhere"]),
+        ("candidates:/nowhere", ["not found", "/nowhere"]),
     ],
 )
 def test_a_model_that_cannot_be_used(
@@ -155,38 +155,32 @@ def test_times_are_understood(compiler: Compiler) -> None:
 def test_a_log_that_cannot_be_written_loses_no_object(compiler: Compiler) -> None:
     (compiler.folder / "file").write_text("in the way")
     model = "function:sequence?actions=23,5"
-    expected = compiler.object("words.c", "-Oz", model=model)[0]
+    expected = compiler.object("words.c", "-Oz", model=model, effort=1)[0]
     places = [compiler.folder / "file", compiler.folder / "file" / "below", Path("/proc/nowhere")]
     for place in places:
-        made, said = compiler.object("words.c", "-Oz", model=model, log=place)
+        made, said = compiler.object("words.c", "-Oz", model=model, effort=1, log=place)
         assert made == expected and said.count("warning: phase-ordering: log: ") == 1
 
 
 @BOTH
-def test_a_failed_episode_is_logged_and_replayed_as_one(compiler: Compiler) -> None:
-    check_falls_back(compiler, "function:fail-at?step=2", log="log")
-    header, *decisions, end = compiler.log()
-    assert len(decisions) == 2 and header["model"] == "function:fail-at?step=2"
-    assert end["outcome"] == "failed" and "as asked" in end["message"]
-    check_falls_back(compiler, f"replay:{compiler.folder}/log", "the recorded episode failed here")
+def test_a_failed_episode_is_recorded_and_logged(compiler: Compiler) -> None:
+    check_falls_back(compiler, "function:fail-at?step=2", record="recordings", log="log")
+    episode = compiler.episode("recordings")
+    assert len(episode) == 2 and len(episode.failures) == 1
+    assert episode.outcome is not None and "as asked" in episode.outcome.message
+    log = compiler.trials()
+    assert log["model"].startswith("function:fail-at?step=2") and "as asked" in log["problem"]
+    assert log["trials"] == [] and log["winner"] is None
 
 
-# --- logs that say something else; they also carry lists of actions from outside
+# --- lists of actions from outside
 
 
-def changed_log(compiler: Compiler, actions: Any, decided: list[int], **header: object) -> str:
-    """A log for words.c whose list of actions and header are replaced."""
-    compiler.object("words.c", "-Oz", model="function:stop", log="original")
-    lines = compiler.log("original")
-    if actions is not None:
-        lines[0]["actions"] = actions
-    lines[0].update(header)
-    features = lines[1]["features"]
-    lines[1:] = [{"step": i, "action": a, "features": features} for i, a in enumerate(decided)]
-    lines.append({"outcome": "limit", "decisions": len(decided)})
-    path = compiler.folder / "changed.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return f"replay:{path}"
+def listing(compiler: Compiler, actions: Any) -> str:
+    """A model that takes the first action of a list."""
+    path = compiler.folder / "actions.json"
+    path.write_text(json.dumps(actions))
+    return f"function:sequence?actions=0&list={path}"
 
 
 def actions(*pairs: tuple[str, str]) -> dict[str, Any]:
@@ -195,7 +189,7 @@ def actions(*pairs: tuple[str, str]) -> dict[str, Any]:
 
 @BOTH
 def test_a_stock_pipeline_may_be_an_action(compiler: Compiler) -> None:
-    model = changed_log(compiler, actions(("oz", "default<Oz>"), ("none", "verify")), [0])
+    model = listing(compiler, actions(("oz", "default<Oz>"), ("none", "verify")))
     made, said = compiler.object("words.c", "-Oz", model=model, max_steps=1)
     assert said == ""
     sizes = []
@@ -226,40 +220,5 @@ def test_a_stock_pipeline_may_be_an_action(compiler: Compiler) -> None:
 def test_a_list_of_actions_that_cannot_be_used(
     compiler: Compiler, listed: Any, expected: list[str]
 ) -> None:
-    model = changed_log(compiler, listed, [0])
+    model = listing(compiler, listed)
     check_falls_back(compiler, model, "phase-ordering.actions", *expected)
-
-
-def test_an_unknown_observation_is_refused(compiler: Compiler) -> None:
-    model = changed_log(compiler, None, [0], observation="embedding-9")
-    check_falls_back(compiler, model, "'phase-ordering-counts-1'", "'embedding-9'")
-
-
-@ONLY_19
-def test_embeddings_need_llvm_22(compiler: Compiler) -> None:
-    model = changed_log(compiler, None, [0], observation="ir2vec-symbolic-1")
-    check_falls_back(compiler, model, "unsupported", "LLVM 19", "has no IR2Vec; LLVM 22 has")
-
-
-def test_a_log_of_another_module_is_refused(compiler: Compiler) -> None:
-    compiler.object("words.c", "-Oz", model="function:stop", log="log")
-    (path,) = (compiler.folder / "log").iterdir()
-    check_falls_back(compiler, f"replay:{path}", "was made for features", source="shapes.c")
-    check_falls_back(compiler, f"replay:{path.parent}", "no log of", source="shapes.c")
-
-
-def test_a_damaged_log_is_refused(compiler: Compiler) -> None:
-    compiler.object("words.c", "-Oz", model="function:sequence?actions=3", log="log")
-    (path,) = (compiler.folder / "log").iterdir()
-    whole = path.read_text()
-    lines = whole.splitlines(keepends=True)
-    for text in (
-        "",
-        whole[:100],
-        lines[0],
-        "".join(lines[:-1]),
-        whole + lines[1],
-        lines[1] + whole,
-    ):
-        path.write_text(text)
-        check_falls_back(compiler, f"replay:{path}", str(path), "line ")

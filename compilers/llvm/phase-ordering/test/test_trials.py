@@ -48,14 +48,6 @@ def code(compiler: Compiler, made: bytes) -> int:
     return sum(int(words[4], 16) for words in sections)
 
 
-def trials(compiler: Compiler) -> dict[str, Any]:
-    """The only log there is, which is removed."""
-    (path,) = (compiler.folder / "log").glob("*.trials.json")
-    read: dict[str, Any] = json.loads(path.read_text())
-    path.unlink()
-    return read
-
-
 KINDS_OF_CODE = [
     "",
     "-g",
@@ -84,7 +76,7 @@ def test_what_was_measured_is_what_is_emitted(compiler: Compiler, flags: str, so
     options = ["-Os" if source == "library.cpp" else "-Oz", *flags.split()]
     made, said = compiler.object(source, *options, model=model, effort=3, log="log")
     assert "warning" not in said
-    log = trials(compiler)
+    log = compiler.trials()
     plain = compiler.plain(source, *options)
     assert log["stock_bytes"] == code(compiler, plain)
     measured = {one["name"]: one["bytes"] for one in log["trials"] if one["end"] == "measured"}
@@ -146,7 +138,7 @@ def test_a_bad_candidate_leaves_plain_clangs_object(
     made, said = compiler.object("words.c", "-Oz", "-Werror", model=model, effort=3, log="log")
     assert said.count("warning:") == 1 and expected in said
     assert made == compiler.plain("words.c", "-Oz")
-    assert trials(compiler)["problem"] == expected
+    assert compiler.trials()["problem"] == expected
     assert [path.name for path in compiler.folder.iterdir() if "core" in path.name] == []
 
 
@@ -172,7 +164,7 @@ def test_an_error_that_only_a_candidate_has_is_nobodys(compiler: Compiler) -> No
     model = candidates(compiler, LARGE, SMALL)
     made, said = compiler.object(source, "-Oz", model=model, effort=2, log="log")
     assert not said and code(compiler, made) <= code(compiler, compiler.plain(source, "-Oz"))
-    assert [one["end"] for one in trials(compiler)["trials"]] == ["refused", "measured"]
+    assert [one["end"] for one in compiler.trials()["trials"]] == ["refused", "measured"]
 
 
 @pytest.mark.parametrize("flags", [["--coverage"], ["-fprofile-generate"]], ids=lambda f: f[0])
@@ -181,7 +173,7 @@ def test_profiles_and_coverage_are_of_stock_code(compiler: Compiler, flags: list
     model = candidates(compiler, SMALL)
     made, said = compiler.object("words.c", "-Oz", *flags, model=model, effort=1, log="log")
     assert not said and made == compiler.plain("words.c", "-Oz", *flags)
-    assert [one["end"] for one in trials(compiler)["trials"]] == ["refused"]
+    assert [one["end"] for one in compiler.trials()["trials"]] == ["refused"]
 
 
 @BOTH
@@ -189,14 +181,14 @@ def test_bitcode_and_assembly(compiler: Compiler) -> None:
     model = candidates(compiler, LARGE, INLINED)
     line = compiler.options(model, effort=2, log="log")
     whole, _ = compiler.compile("words.c", "a.o", "-Oz", "-c", *line)
-    assert trials(compiler)["winner"] == "inlined"
+    assert compiler.trials()["winner"] == "inlined"
     assembly, _ = compiler.compile("words.c", "a.s", "-Oz", "-S", *line)
-    assert trials(compiler)["winner"] == "inlined"
+    assert compiler.trials()["winner"] == "inlined"
     compiler.run("clang", "-c", assembly, "-o", "b.o")
     sizes = [code(compiler, path.read_bytes()) for path in (whole, compiler.folder / "b.o")]
     assert sizes[0] == sizes[1]
     bitcode, _ = compiler.compile("words.c", "a.bc", "-Oz", "-c", "-emit-llvm", *line)
-    assert trials(compiler)["winner"] == "inlined"
+    assert compiler.trials()["winner"] == "inlined"
     assert bitcode.read_bytes()[:2] == b"BC"
     compiler.run("opt", "-passes=verify", "-disable-output", bitcode)
 
@@ -208,7 +200,7 @@ def test_options_that_end_with_the_process_do_not_count(compiler: Compiler) -> N
         made, _ = compiler.object(
             source, "-Oz", "-fembed-bitcode", model=candidates(compiler, options), log="log"
         )
-        log = trials(compiler)
+        log = compiler.trials()
         assert log["trials"][0]["bytes"] == log["stock_bytes"] and log["winner"] is None
         plain = compiler.plain(source, "-Oz", "-fembed-bitcode")
         assert code(compiler, made) == code(compiler, plain)
@@ -223,7 +215,7 @@ def test_opt_compares_too(compiler: Compiler) -> None:
     model = f"-phase-ordering-model={candidates(compiler, LARGE, INLINED)}"
     log = f"-phase-ordering-log={compiler.folder / 'log'}"
     compiler.run("opt", *load, model, log, "-passes=default<Oz>", bitcode, "-o", "b.bc")
-    assert trials(compiler)["winner"] == "inlined"
+    assert compiler.trials()["winner"] == "inlined"
     compiler.run("opt", "-passes=verify", "-disable-output", "b.bc")
 
 
@@ -255,7 +247,7 @@ def test_options_of_the_user_stay(compiler: Compiler) -> None:
     model = candidates(compiler, same)
     for flags, equal in ((kept, True), ([], False)):
         compiler.object("words.c", "-Oz", *flags, model=model, effort=1, log="log")
-        log = trials(compiler)
+        log = compiler.trials()
         assert (log["trials"][0]["bytes"] == log["stock_bytes"]) == equal
 
 
@@ -266,11 +258,8 @@ def test_a_policy_is_measured_too(compiler: Compiler) -> None:
         policy = "function:sequence?actions=20"  # next to nothing
         made, _ = compiler.object(source, "-Oz", model=policy, effort=1, log="log")
         assert made == plain
-        log = trials(compiler)
+        log = compiler.trials()
         assert log["winner"] is None and log["trials"][0]["name"] == "of the model"
-        for path in (compiler.folder / "log").iterdir():
-            assert path.suffix == ".jsonl"
-            path.unlink()
 
 
 def test_candidates_need_an_effort(compiler: Compiler) -> None:
@@ -371,7 +360,7 @@ def test_thread_locals_ifuncs_naked_functions_and_assembly(compiler: Compiler) -
         )
         assert "warning: phase-ordering" not in said
         compiler.run(program)
-        assert [one["end"] for one in trials(compiler)["trials"]] == ["measured"] * 3
+        assert [one["end"] for one in compiler.trials()["trials"]] == ["measured"] * 3
 
 
 @pytest.mark.parametrize(
@@ -427,7 +416,7 @@ def test_llvm_19_compares_what_it_knows(compiler: Compiler) -> None:
             "library.cpp", "-Oz", model=candidates(compiler, *ways), effort=1, log="log"
         )
         assert said == ""
-        logs.append(trials(compiler))
+        logs.append(compiler.trials())
     assert [log["winner"] for log in logs] == ["inlined"] * 2
     assert logs[0]["trials"][0]["bytes"] == logs[1]["trials"][0]["bytes"]
     made, said = compiler.object("words.c", "-Oz", model=candidates(compiler, new), effort=1)
@@ -468,7 +457,7 @@ def test_a_network_says_what_to_try_first(compiler: Compiler) -> None:
     ):
         model = predictor(path, ways, values)
         compiler.object("words.c", "-Oz", model=model, effort=len(expected), log="log")
-        assert [one["name"] for one in trials(compiler)["trials"]] == expected
+        assert [one["name"] for one in compiler.trials()["trials"]] == expected
     model = predictor(path, ways, [float("nan"), 0.0, 0.0])
     made, said = compiler.object("words.c", "-Oz", model=model, effort=1)
     assert "log_ratio: expected finite numbers" in said and said.count("warning:") == 1
