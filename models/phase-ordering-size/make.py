@@ -4,9 +4,9 @@
     models/phase-ordering-size/make.py [--record SET]
 
 Measures the pool of this folder on modules of the training programs, chooses, and checks the choice
-on the validation programs. Takes up to an hour and a half, and goes on where it
-was stopped. --record also compiles the programs of a set. Everything goes into build/candidates/:
-the list, the tables, what was measured. The same programs, compiler and seed give the same numbers.
+on the validation programs. Takes up to an hour and a half, and goes on where it was stopped.
+--record also compiles the programs of a set. Everything goes into build/candidates/: the list, the
+tables, what was measured. The same programs, compiler and seed give the same numbers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from common import BUILD, PYTHON, ROOT, environment
 
 FOLDER = BUILD / "candidates"

@@ -220,12 +220,12 @@ def test_sizes_are_not_written_into_another_file(tmp_path: Path, text: str) -> N
     kept = tmp_path / "notes"
     kept.write_text(text)
     with pytest.raises(InvalidArgument, match="not a line of sizes"):
-        candidates._read_kept(kept, "size")
+        candidates._read_kept(kept)
     assert kept.read_text() == text
     line = '{"module": "x", "program": "p", "stock": 1, "bytes": {}, "features": []}\n'
     for half in ("", "{", '{"module": "y", "pro'):
         kept.write_text(line + half)
-        assert list(candidates._read_kept(kept, "size")) == ["x"]
+        assert list(candidates._read_kept(kept)) == ["x"]
         assert kept.read_text() == line
 
 

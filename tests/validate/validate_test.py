@@ -8,11 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import mlbridge
 from mlbridge import files
 from mlbridge.cli import main
 
@@ -232,8 +234,18 @@ def test_a_tree_that_is_built_already(tree: Tree) -> None:
     assert problems == "" and "note: tree: 1 objects were there before" in out
 
 
-def test_a_model_that_fails_is_no_success(tree: Tree) -> None:
-    _, problems = tree.validate(model="function:fail-at?step=1")
+def test_a_model_that_fails_is_no_success(tree: Tree, tmp_path: Path) -> None:
+    def fails(observation: object, context: mlbridge.Context) -> int:
+        raise ValueError("no idea")
+
+    with mlbridge.Server(f"unix:{tmp_path}/policy", None) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(fails,))
+        thread.start()
+        try:
+            _, problems = tree.validate(model=server.address)
+        finally:
+            server.stop()
+            thread.join()
     assert problems == "the model failed for 2 of 2 modules, which are plain clang's\n"
     assert tree.report["programs"][0]["identical"] == 2
 
