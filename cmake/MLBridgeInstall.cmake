@@ -11,11 +11,6 @@ if(TARGET mlbridge-c)
 endif()
 install(DIRECTORY include/mlbridge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h")
-if(TARGET mlbridge_compat)
-  install(TARGETS mlbridge_compat EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-  install(DIRECTORY compat/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mlbridge-compat COMPONENT development
-          FILES_MATCHING PATTERN "*.h")
-endif()
 # Also where no part is built.
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/component_folder.h DESTINATION ${MLBRIDGE_COMPONENT_DIR} COMPONENT development)
 install(DIRECTORY proto/mlbridge DESTINATION ${MLBRIDGE_PROTO_DIR} COMPONENT development)
@@ -33,7 +28,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfig.cmake
               ${CMAKE_CURRENT_LIST_DIR}/MLBridgeTensorFlow.cmake ${CMAKE_CURRENT_LIST_DIR}/tensorflow_aot.py
               ${CMAKE_CURRENT_LIST_DIR}/MLBridgeCompileModel.cmake ${CMAKE_CURRENT_LIST_DIR}/plugin_entry.h
         DESTINATION ${MLBRIDGE_CMAKE_DIR} COMPONENT development)
-# pkg-config mlbridge, mlbridge-compat, mlbridge-c; relocatable too.
+# Packages of pkg-config; relocatable too.
 file(RELATIVE_PATH up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)
 function(mlbridge_pkg_config name requires libs includes)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/cmake/${name}.pc @ONLY CONTENT "prefix=\${pcfiledir}/@up@
@@ -53,9 +48,6 @@ Cflags: @includes@
 endfunction()
 mlbridge_pkg_config(mlbridge "" "-lmlbridge -pthread -l${CMAKE_DL_LIBS}"
                     "-I\${includedir} -I\${componentdir} -include component_folder.h -pthread")
-if(TARGET mlbridge_compat)
-  mlbridge_pkg_config(mlbridge-compat mlbridge -lmlbridge_compat "-I\${includedir}/mlbridge-compat")
-endif()
 mlbridge_pkg_config(mlbridge-c "" -lmlbridge-c "-I\${includedir}")
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)

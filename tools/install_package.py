@@ -28,7 +28,7 @@ LOG = BUILD / "package.log"
 WHEELS = BUILD / "wheels"
 PIP: tuple[str | Path, ...] = (PYTHON, "-m", "pip", "--disable-pip-version-check", "-v")
 INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
-FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models")
+FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models", "compat/python")
 CI_COMPILER = "12"
 SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
 
@@ -54,7 +54,7 @@ PARTS = {
         ("llvm-22-dev",),
     ),
     ALL: Parts(
-        (".", "python/compat"),
+        (".", "compat/python"),
         {},
         (
             "llvm-22-dev",

@@ -77,7 +77,8 @@ def includes(tree: Path) -> tuple[Arrows, Arrows]:
 def imports(tree: Path) -> Arrows:
     """Of the modules of a Python package among themselves; a package is what is in its folder."""
     arrows: Arrows = defaultdict(lambda: defaultdict(list))
-    packages = {p.parent for p in (tree / "python").rglob("__init__.py")}
+    sources = (tree / "python", tree / "compat" / "python")
+    packages = {p.parent for source in sources for p in source.rglob("__init__.py")}
     for base in sorted(p for p in packages if p.parent not in packages):
         for path in sorted(base.rglob("*.py")):
             inner = path.relative_to(base).with_suffix("").parts

@@ -16,7 +16,7 @@ UNTYPED = ["--allow-subclassing-any", "--allow-untyped-decorators", "--no-warn-r
 UNTYPED_FOLDERS = ("tests/tensorflow", "tests/torch-exports", "tests/llvm-advice/tfaot")
 IMPORTED = (  # from other folders
     "cmake",
-    *("python", "python/compat", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
+    *("python", "compat/python", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
     *(
         "models/polly-tiling",
         "models/shared",

@@ -20,7 +20,8 @@ from sampling import nightly
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += [
-    ROOT / f"{at}/README.md" for at in ("examples/sqlite", "examples/tiling", "compilers/gcc")
+    ROOT / f"{at}/README.md"
+    for at in ("compat", "examples/sqlite", "examples/tiling", "compilers/gcc")
 ]
 
 BODY = """

@@ -16,16 +16,7 @@ from once import SharedBuild
 from package_test import CONSUMER, ask, configure
 
 BUILD = ROOT / "build" / "cmake" / "minimal"
-PARTS = ("JSON", "PROTOBUF", "GRPC", "ONNX", "LLVM", "MLIR", "GCC", "NATIVE")
-COMPAT = """
-#include <MLModelRunner/PipeModelRunner.h>
-#include <cstdio>
-int main(int argc, char **argv) {
-  if (argc > 9)
-    MLBridge::PipeModelRunner(argv[1], argv[2], MLBridge::SerDesKind::Bitstream);
-  std::puts("compat");
-}
-"""
+PARTS = ("JSON", "PROTOBUF", "GRPC", "ONNX", "LLVM", "MLIR", "GCC", "NATIVE", "COMPAT")
 C = """
 #include <mlbridge/c/model.h>
 #include <stdio.h>
@@ -91,16 +82,13 @@ def test_without_any_optional_part_the_rest_is_found_and_works(
     minimal: Path, tmp_path: Path
 ) -> None:
     assert (minimal / "lib/mlbridge").is_dir()
-    (tmp_path / "old.cpp").write_text(COMPAT)
     request = (
-        "find_package(MLBridge 0.1 REQUIRED COMPONENTS core c compat OPTIONAL_COMPONENTS json)\n"
+        "find_package(MLBridge 0.1 REQUIRED COMPONENTS core c OPTIONAL_COMPONENTS json)\n"
         f'add_executable(ask "{CONSUMER}/ask.cpp")\ntarget_link_libraries(ask MLBridge::core)\n'
-        "add_executable(old old.cpp)\ntarget_link_libraries(old MLBridge::compat)"
     )
     done = configure(minimal, tmp_path, request)
     assert done.returncode == 0, done.stderr
     run("cmake", "--build", tmp_path / "b")
-    assert run(tmp_path / "b/old") == "compat\n"
     assert ask(tmp_path / "b/ask", "function:sum") == ("7", "")
     answer, why = ask(tmp_path / "b/ask", "unix:/nowhere/s?serdes=json")
     assert answer == "-1" and "libmlbridge-serdes-json.so" in why
@@ -111,17 +99,17 @@ def test_a_part_that_is_off_is_missed_by_name(minimal: Path, tmp_path: Path) -> 
     smaller = tmp_path / "prefix"
     shutil.copytree(minimal, smaller)
     shutil.rmtree(smaller / "lib/mlbridge")
-    done = configure(smaller, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat)")
+    done = configure(smaller, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS core)")
     assert done.returncode == 0, done.stderr
     done = configure(smaller, tmp_path, "find_package(MLBridge REQUIRED COMPONENTS compat grpc)")
-    assert done.returncode != 0 and "'grpc' is not installed" in done.stderr
+    assert done.returncode != 0
+    assert "'grpc' is not installed" in done.stderr and "'compat' is not installed" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("package", "compiler", "text", "arguments", "printed"),
     [
         ("mlbridge", "g++ -std=c++17 -xc++", "", ["function:sum"], "7\n"),
-        ("mlbridge-compat", "g++ -std=c++17 -xc++", COMPAT, [], "compat\n"),
         ("mlbridge-c", "gcc -std=c11 -xc", C, [], "closed\n"),
     ],
 )

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// JsonSerDes of the 2024 release; docs/migrating.md has its bytes.
+// JsonSerDes of the 2024 release; compat/README.md has its bytes.
 #ifndef MLBRIDGE_COMPAT_JSONSERDES_H
 #define MLBRIDGE_COMPAT_JSONSERDES_H
 

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""mlbridge-compat: a distribution of its own, which is refused beside the one of 2024."""
+"""mlbridge-compat: a distribution of its own, which is refused beside the one of 2024; and what
+pkg-config says of the library."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
-from building import ROOT
+from building import ROOT, run
 
 FILES = """
 BaseCompilerInterface.py GrpcCompilerInterface.py PipeCompilerInterface.py SerDes.py __init__.py
@@ -51,3 +54,24 @@ def test_its_wheel_is_pure_python() -> None:
     assert wheel.name == "mlbridge_compat-0.1.0-py3-none-any.whl"
     names = [n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n]
     assert sorted(names) == [f"CompilerInterface/{name}" for name in sorted(FILES)]
+
+
+PROGRAM = """
+#include <MLModelRunner/PipeModelRunner.h>
+#include <cstdio>
+int main(int argc, char **argv) {
+  if (argc > 9)
+    MLBridge::PipeModelRunner(argv[1], argv[2], MLBridge::SerDesKind::Bitstream);
+  std::puts("compat");
+}
+"""
+
+
+def test_pkg_config_finds_the_library(prefix: Path, tmp_path: Path) -> None:
+    (file,) = prefix.rglob("mlbridge-compat.pc")
+    (tmp_path / "program.cpp").write_text(PROGRAM)
+    env = {**os.environ, "PKG_CONFIG_PATH": str(file.parent)}
+    flags = run("pkg-config", "--cflags", "--libs", "mlbridge-compat", env=env)
+    options = ["-std=c++17", "-Wall", "-Werror", *shlex.split(flags)]
+    run("g++", tmp_path / "program.cpp", *options, "-o", tmp_path / "program")
+    assert run(tmp_path / "program") == "compat\n"

@@ -182,7 +182,7 @@ void print(llvm::LLVMContext &, const MLBridge::TensorSpec &spec) {
 
 
 def test_what_to_write_instead(prefix: Path, tmp_path: Path) -> None:
-    """The replacements of docs/migrating.md."""
+    """The replacements of compat/README.md."""
     source = tmp_path / "replaced.cpp"
     source.write_text(REPLACED)
     options = ["-std=c++17", "-fsyntax-only", f"-I{prefix}/include"]

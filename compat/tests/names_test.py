@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every public name of the release is here, or docs/migrating.md says what to write instead."""
+"""Every public name of the release is here, or compat/README.md says what to write instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 import pytest
 from building import ROOT
 
-PAGE = (ROOT / "docs" / "migrating.md").read_text()
+PAGE = (ROOT / "compat" / "README.md").read_text()
 HEADERS = "\n".join(h.read_text() for h in (ROOT / "compat" / "include").rglob("*.h"))
 
 PUBLISHED = """

@@ -3,7 +3,7 @@
 
     from CompilerInterface import PipeCompilerInterface, GrpcCompilerInterface
 
-What it does otherwise, and what to use instead, is in docs/migrating.md of MLBridge: nothing is
+What it does otherwise, and what to use instead, is in compat/README.md of MLBridge: nothing is
 printed; a compiler that has gone, garbage and a deadline that has passed are exceptions; files that
 are no FIFOs are never removed; and pipes are opened when they are first needed, if
 `reset_pipes` was not called. Needs nothing but the standard library, and grpcio for gRPC.

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from building import DEV, ROOT, run
+from building import DEV, run
 from once import SharedBuild
 
 HERE = Path(__file__).parent
@@ -46,7 +46,7 @@ def programs(prefix: Path, shared_build: SharedBuild) -> Path:
         return Path(given)
 
     def build(folder: Path) -> None:
-        for source in (HERE / "published", ROOT / "examples" / "published-2024"):
+        for source in (HERE / "published", HERE.parent / "examples"):
             build_outside(prefix, source, folder)
 
     return shared_build("published", build)

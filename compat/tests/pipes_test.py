@@ -23,7 +23,7 @@ import pytest
 from building import ROOT
 
 HERE = Path(__file__).parent
-EXAMPLES = ROOT / "examples" / "published-2024"
+EXAMPLES = ROOT / "compat" / "examples"
 MODULES = ("compilerinterface", "CompilerInterface")
 FORMATS = ("json", "bytes")
 # A machine with much to do starts a model slowly.
@@ -51,7 +51,7 @@ def converse(
         [sys.executable, HERE / "published/model.py", module, what, data_format, pipe],
         stdout=subprocess.PIPE,
         text=True,
-        env=dict(os.environ, PYTHONPATH=str(HERE.parents[1] / "python" / "compat")),
+        env=dict(os.environ, PYTHONPATH=str(HERE.parent / "python")),
     )
     assert model.stdout is not None
     try:
@@ -140,7 +140,7 @@ def test_listings_4_and_5(programs: Path, tmp_path: Path, data_format: str) -> N
         [sys.executable, EXAMPLES / "listing5.py", data_format, pipe],
         stdout=subprocess.PIPE,
         text=True,
-        env=dict(os.environ, PYTHONPATH=str(HERE.parents[1] / "python" / "compat")),
+        env=dict(os.environ, PYTHONPATH=str(HERE.parent / "python")),
     ) as model:
         assert model.stdout is not None and model.stdout.readline() == "ready\n"
         compiler = [str(programs / "listing4"), data_format, str(pipe)]

@@ -17,7 +17,7 @@ import pytest
 from building import ROOT, run
 
 HERE = Path(__file__).parent
-EXAMPLES = ROOT / "examples" / "published-2024"
+EXAMPLES = ROOT / "compat" / "examples"
 MODULES = ("compilerinterface", "CompilerInterface")
 
 
@@ -42,7 +42,7 @@ def model(module: str, mode: str, port: int, generated: Path) -> Iterator[subpro
         [sys.executable, HERE / "published/grpc_model.py", module, mode, str(port), generated],
         stdout=subprocess.PIPE,
         text=True,
-        env=dict(os.environ, PYTHONPATH=str(HERE.parents[1] / "python" / "compat")),
+        env=dict(os.environ, PYTHONPATH=str(HERE.parent / "python")),
     )
     try:
         yield process
