@@ -2,7 +2,7 @@
 // An agent's server dies, or falls silent, at a random step of an episode. Every episode ends with
 // a status within its deadline, the pass falls back, and the next one may have a new server.
 #include "allocator.h"
-#include "policies.h"
+#include "choose.h"
 
 #include "testing/campaign.h"
 #include "testing/server_thread.h"
@@ -62,7 +62,7 @@ private:
       if (answered++ == fatal && fate == Fate::Refuses)
         (void)event->fail(Status(Code::PolicyFailed, "the graph is too large"));
       else
-        policies::answer(*event);
+        answer(*event);
       if (answered > fatal && fate == Fate::DiesAfter)
         ::raise(SIGKILL);
     }
@@ -81,8 +81,8 @@ TEST_P(Killed, AtARandomStepTheEpisodeEndsAndThePassFallsBack) {
   const std::string kind = GetParam();
   const uint64_t episodes = campaign(250, 50);
   TemporaryFolder folder;
-  RegisterAllocator pass;
-  ASSERT_TRUE(policies::registerAs(("allocation-" + kind).c_str()));
+  Allocator pass;
+  ASSERT_TRUE(registerChoose(("allocation-" + kind).c_str()));
   Agents own = Agents::open(pass, "function:allocation-" + kind);
   std::vector<AgentSpec> agents(pass.agents().begin(), pass.agents().end());
   std::array<unsigned, 15> codes{};
@@ -92,7 +92,7 @@ TEST_P(Killed, AtARandomStepTheEpisodeEndsAndThePassFallsBack) {
     EpisodeOptions options;
     options.seed = seed;
     const uint64_t steps = run(pass, own, options).steps;
-    const uint64_t wholeTrace = pass.allocation().trace;
+    const std::vector<int64_t> whole = pass.ranges().registers;
     uint64_t random = seed;
     const uint64_t fatal = draw(random) % steps;
     // Silence costs the deadline, so it is seldom.
@@ -104,8 +104,8 @@ TEST_P(Killed, AtARandomStepTheEpisodeEndsAndThePassFallsBack) {
     options.deadline = fate == Fate::FallsSilent ? Duration(200ms) : Duration(2h);
     Agents asked = Agents::open(pass, uri + "?deadline=2h");
     const EpisodeResult result = run(pass, asked, options);
-    const bool whole = fate == Fate::DiesAfter && fatal + 1 == steps;
-    EXPECT_EQ(result.status.ok(), whole) << result.status.toString();
+    const bool isWhole = fate == Fate::DiesAfter && fatal + 1 == steps;
+    EXPECT_EQ(result.status.ok(), isWhole) << result.status.toString();
     if (!result.status) {
       if (fate != Fate::FallsSilent) {
         EXPECT_GE(result.steps, fatal);
@@ -119,13 +119,13 @@ TEST_P(Killed, AtARandomStepTheEpisodeEndsAndThePassFallsBack) {
                             : fate == Fate::Refuses   ? Code::PolicyFailed
                                                       : Code::Closed;
       EXPECT_EQ(result.status.code(), expected) << result.status.toString();
-      pass.fallBack();
+      pass.ranges().allocateTheRest();
       ++fallbacks;
     } else {
-      EXPECT_EQ(pass.allocation().trace, wholeTrace);
+      EXPECT_EQ(pass.ranges().registers, whole);
     }
     ++codes[static_cast<size_t>(result.status.code())];
-    EXPECT_TRUE(allocation_is_complete(&pass.allocation()));
+    EXPECT_TRUE(pass.ranges().isComplete());
   }
   EXPECT_GT(fallbacks, episodes * 9 / 10);
   EXPECT_GT(codes[static_cast<size_t>(Code::Closed)], 0u);
