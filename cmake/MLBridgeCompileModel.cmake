@@ -1,7 +1,7 @@
 # mlbridge_compile_model(NAME FILE.onnx [INTO TARGET...] [DIM NAME=N...] [SHAPE INPUT=N,N...]
 #                        [WEIGHTS external] [ISA LIST])
 #
-# A static library of the network. `mlbridge compile` (of the Python package; the variable
+# A static library of the network. `mlbridge aot` (of the Python package; the variable
 # MLBRIDGE_COMMAND says which) writes its C++ when the project is built, and again when the model or
 # MLBridge changes; the project's compiler compiles it, with the project's flags, target and sysroot.
 # Who links it includes NAME.h. ISA: portable, avx2, avx512, neon; unless stated, all of the target.
@@ -61,7 +61,7 @@ function(mlbridge_compile_model name file)
   list(TRANSFORM isas REPLACE "(.+)" "${folder}/${name}_\\1.cpp" OUTPUT_VARIABLE evaluations)
   set(sources ${folder}/${name}.cpp ${evaluations})
   add_custom_command(OUTPUT ${sources} ${folder}/${name}.h ${weights}
-    COMMAND ${MLBRIDGE_COMMAND} compile ${model} -o ${folder}/ --name ${name} --depfile ${folder}/${name}.d ${options}
+    COMMAND ${MLBRIDGE_COMMAND} aot ${model} -o ${folder}/ --name ${name} --depfile ${folder}/${name}.d ${options}
     DEPENDS ${model} DEPFILE ${folder}/${name}.d COMMENT "Writing the C++ of the network ${file}" VERBATIM)
   add_library(${name} STATIC ${sources} ${folder}/${name}.h)
   target_compile_features(${name} PRIVATE cxx_std_17)

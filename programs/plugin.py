@@ -37,8 +37,8 @@ def plugin_flags(uri: str, *options: str) -> list[str]:
 
 
 def compiled(model: Path, output: Path) -> Path:
-    """The model as a shared object of `mlbridge compile`."""
-    command = [sys.executable, "-m", "mlbridge", "compile", str(model), "--shared"]
+    """The model as a shared object of `mlbridge aot`."""
+    command = [sys.executable, "-m", "mlbridge", "aot", str(model), "--shared"]
     ran = run([*command, "-o", str(output)], ROOT, 600)
     if ran.code != 0:
         raise ProgramsError(f"the model cannot be compiled:\n{ran.said.strip()}")

@@ -38,12 +38,14 @@ def base_of(path: Path) -> Path:
     return folder
 
 
-def take_stub() -> None:
-    """What is known of the extension is made when the package is built (make build)."""
-    stubs = list(BUILD.glob("venv/lib/python*/site-packages/mlbridge/_core.pyi"))
-    if not stubs:
+def take_stubs() -> None:
+    """Copies the types of what is made when the package is built (make build)."""
+    packages = list(BUILD.glob("venv/lib/python*/site-packages/mlbridge"))
+    if not packages:
         sys.exit("there is no package to take the extension's types from: make build")
-    shutil.copyfile(stubs[0], ROOT / "python" / "mlbridge" / "_core.pyi")
+    for name in ("_core.pyi", "_optimizations.py"):
+        stub = (ROOT / "python" / "mlbridge" / name).with_suffix(".pyi")
+        shutil.copyfile(packages[0] / name, stub)
 
 
 def runs(paths: list[Path]) -> list[dict[Path, list[Path]]]:
@@ -66,7 +68,7 @@ def runs(paths: list[Path]) -> list[dict[Path, list[Path]]]:
 
 
 def main() -> int:
-    take_stub()
+    take_stubs()
     sources = source_files(".py", ".pyi")
     untyped = [p for p in sources if any(p.is_relative_to(ROOT / u) for u in UNTYPED_FOLDERS)]
     worst = 0

@@ -3,7 +3,7 @@
 //   g++ -O2 -I FOLDER-OF-HEADER -I include compiled_function.cpp network.o; ./a.out EXAMPLES
 #include "examples.h"
 
-#include "network.h" // of `mlbridge compile --name network`
+#include "network.h" // of `mlbridge aot --name network`
 #include <mlbridge/aot.h>
 
 using namespace inprocess;

@@ -97,7 +97,7 @@ class Place:
 
     def compile(self, model: Path, *options: str | Path) -> None:
         """Ahead of time. Errors: LeftOutError."""
-        run(sys.executable, "-m", "mlbridge", "compile", model, *options, env=self.env)
+        run(sys.executable, "-m", "mlbridge", "aot", model, *options, env=self.env)
 
     def shared(self, model: Path) -> Path:
         """Compiled to a shared object, unless it is there. Errors: LeftOutError."""

@@ -81,7 +81,7 @@ def replies(site: str, policy: Path, files: list[Path], folder: Path) -> None:
 
 def ways(site: str, policy: Path, folder: Path, stack: ExitStack) -> dict[str, Way]:
     library = folder / f"{site}.so"
-    subprocess.run([*MLBRIDGE, "compile", str(policy), "-o", str(library)], check=True)
+    subprocess.run([*MLBRIDGE, "aot", str(policy), "-o", str(library)], check=True)
     uris = {"onnx": f"onnx:{policy}", "native": f"native:{policy}", "aot": f"aot:{library}"}
     places = {"unix": f"unix:{folder}/{site}.sock", "pipe": f"pipe:{folder}/{site}-pipes/"}
     for name, place in {**places, "grpc": "grpc:localhost:0"}.items():

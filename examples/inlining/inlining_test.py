@@ -103,7 +103,7 @@ def build(prefix: Path, shared_build: SharedBuild) -> Path:
             f"-DMLBRIDGE_COMMAND={Path(sys.executable).with_name('mlbridge')}",
         )
         must("cmake", "--build", folder)
-        must(sys.executable, "-m", "mlbridge", "compile", network, "--shared", "-o", shared)
+        must(sys.executable, "-m", "mlbridge", "aot", network, "--shared", "-o", shared)
 
     return shared_build("inlining", make)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- * What `mlbridge compile` makes from a network: a table of constants and one function. An object
+ * What `mlbridge aot` makes from a network: a table of constants and one function. An object
  * has the function NAME_model() that returns it; a shared object exports mlb_aot_entry() as well,
  * which is how aot:FILE.so finds it. Programs that know their network when they are built use the
  * header that is made with it, and need nothing of this.

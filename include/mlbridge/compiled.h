@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Networks compiled by `mlbridge compile` and linked into the program.
+// Networks compiled by `mlbridge aot` and linked into the program.
 #ifndef MLBRIDGE_COMPILED_H
 #define MLBRIDGE_COMPILED_H
 

@@ -26,7 +26,7 @@ def test_it_is_the_rule(engine: str, tmp_path: Path) -> None:
         pytest.importorskip("onnxruntime", reason="onnxruntime isn't installed")
     if engine == "aot":
         place = tmp_path / "policy.so"
-        command = [sys.executable, "-m", "mlbridge", "compile", str(POLICY), "-o", str(place)]
+        command = [sys.executable, "-m", "mlbridge", "aot", str(POLICY), "-o", str(place)]
         subprocess.run(command, check=True, capture_output=True)
     runner = mlbridge.open(f"{engine}:{place}")
     rng = np.random.default_rng(0)

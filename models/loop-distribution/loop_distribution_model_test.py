@@ -71,7 +71,7 @@ def opened(engine: str, agent: str, folder: Path) -> mlbridge.Runner:
         pytest.importorskip("onnxruntime", reason="onnxruntime isn't installed")
     if engine == "aot":
         library = folder / f"{agent}.so"
-        command = [sys.executable, "-m", "mlbridge", "compile", str(place), "-o", str(library)]
+        command = [sys.executable, "-m", "mlbridge", "aot", str(place), "-o", str(library)]
         subprocess.run(command, check=True, capture_output=True)
         place = library
     return mlbridge.open(f"{engine}:{place}")

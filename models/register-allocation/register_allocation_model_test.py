@@ -44,7 +44,7 @@ def test_every_engine_answers_alike(agent: str, tmp_path: Path) -> None:
         sys.executable,
         "-m",
         "mlbridge",
-        "compile",
+        "aot",
         str(file),
         "--shared",
         "-o",

@@ -108,7 +108,7 @@ nb::typed<nb::dict, nb::str, nb::any> inspectNative(const std::string &path) {
 #ifdef MLBRIDGE_HAS_NATIVE
 using Files = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes, nb::typed<nb::list, nb::str>>;
 
-/// The source that `mlbridge compile` has compiled.
+/// The source that `mlbridge aot` has compiled.
 Files generate(const std::string &path, const std::string &name,
                const std::map<std::string, int64_t> &dimensions,
                const std::map<std::string, std::vector<int64_t>> &shapes, bool externalWeights,

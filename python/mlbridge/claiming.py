@@ -23,14 +23,14 @@ _PARTIAL = re.compile(re.escape(f".{MARKER}.") + r"\d+-[0-9a-f]{8}")
 
 
 def kind_of(path: Path) -> str | None:
-    """What a folder says that it is; None if it says nothing. InvalidModel, Unsupported."""
+    """The kind that a folder says it is; None if it says nothing. InvalidModel, Unsupported."""
     marker = path / MARKER
     try:
         data = read_file(marker, MOST) if os.path.lexists(marker) else None
         if data is None:
             return None
-        said = parse_json(data)
-        kind, version = said["kind"], said["version"]
+        content = parse_json(data)
+        kind, version = content["kind"], content["version"]
         if not isinstance(kind, str) or type(version) is not int:
             raise TypeError
     except (ValueError, LookupError, TypeError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Where the files of this package lie: components, compiler plugins, models."""
+"""The places of this package's files: components, compiler plugins, models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
-#: What pip calls this package. (PyPI's "mlbridge" is somebody else's.)
+#: The name of this package for pip. (PyPI's "mlbridge" is somebody else's.)
 DISTRIBUTION = "ml-compiler-bridge"
 
 
@@ -48,7 +48,7 @@ def shipped_model(name: str) -> str:
 
 
 def shipped_agents(name: str) -> str:
-    """Likewise the files of a model with several agents: {agent} stands for the name of each."""
+    """The files of a model with several agents, likewise: {agent} stands for the name of each."""
     return os.path.join(PACKAGE, "models", name, "{agent}.onnx")
 
 
@@ -58,13 +58,13 @@ def shipped_candidates(name: str) -> str:
 
 
 def component_folders() -> list[str]:
-    """Where components are looked for, in this order."""
+    """The folders in which components are looked for, in this order."""
     listed = os.environ.get("MLBRIDGE_COMPONENT_PATH", "").split(":")
     return [*filter(None, listed), os.path.join(PACKAGE, "components")]
 
 
 def find_onnx_runtime() -> str | None:
-    """What MLBRIDGE_ONNXRUNTIME names, or the folder of this environment's."""
+    """ONNX Runtime as MLBRIDGE_ONNXRUNTIME names it, or this environment's folder of it."""
     if stated := os.environ.get("MLBRIDGE_ONNXRUNTIME"):
         return os.path.abspath(stated)
     for folder in [os.path.dirname(os.path.realpath(PACKAGE)), *sys.path]:

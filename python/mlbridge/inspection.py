@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a model is, and what runs it."""
+"""A look into models: what they are, and which engines run them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Report", "Support", "inspect"]
 
 SAVED_MODEL = "saved_model.pb"
 ELF = b"\x7fELF"
-#: Of a file in ONNX Runtime's own format, from its fourth byte.
+#: The mark of ONNX Runtime's own format, at its fourth byte.
 ORT = b"ORTM"
 #: Schemes whose place is a file, which says more than the opened model does.
 OF_FILES = ("onnx", "native", "aot")
@@ -26,7 +26,7 @@ OF_FILES = ("onnx", "native", "aot")
 
 @dataclass
 class Support:
-    """Whether an engine runs a model, and if not why."""
+    """The answer of an engine: it runs a model, or why not."""
 
     runs: bool
     why: str = ""
@@ -36,14 +36,14 @@ class Support:
 
 @dataclass
 class Report:
-    """What a model's file says about it; None where it says nothing."""
+    """A description of a model, by its file; None where that says nothing."""
 
     path: str
     format: str
     file_bytes: int | None
     """None if the model is not in a file."""
     signature: str | None = None
-    """Of a SavedModel with several signatures, the default one."""
+    """The default one, if a SavedModel has several."""
     signatures: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     opsets: dict[str, int] = field(default_factory=dict)
@@ -52,21 +52,21 @@ class Report:
     parameter_bytes: int | None = None
     external_files: list[str] = field(default_factory=list)
     multiply_adds: int | None = None
-    """Of matrix products, convolutions and recurrences in one evaluation, where the native engine
+    """Those of products, convolutions and recurrences in one evaluation, if the native engine
     plans it; dimensions that change count as 1, the bodies of loops once."""
     workspace_bytes: int | None = None
-    """What each runner of the native engine needs besides inputs and outputs."""
+    """The memory of each runner of the native engine, besides inputs and outputs."""
     engines: dict[str, Support] = field(default_factory=dict)
     embedded: str = ""
-    """What a compiler that has this model in it would contain."""
+    """The parts that a compiler which has this model built in would contain."""
 
     def as_json(self) -> dict[str, Any]:
-        """For json.dumps."""
+        """The report for json.dumps."""
         return asdict(self)
 
 
 def inspect(path: str | os.PathLike[str], *, options: str = "") -> Report:
-    """Look into a model: .onnx, .ort, a shared object of `mlbridge compile`, or a SavedModel.
+    """Look into a model: .onnx, .ort, a shared object of `mlbridge aot`, or a SavedModel.
 
     `options` are those of a URI ("custom_ops=lib.so") for the engines that are tried. Instead of a
     path, any URI works, including a server's. Errors: NotFound, InvalidModel; of a URI, those of
@@ -92,7 +92,7 @@ def inspect(path: str | os.PathLike[str], *, options: str = "") -> Report:
 
 
 def inspect_file(path: str, options: str) -> Report:
-    """The same of a file or folder."""
+    """Look into a model in a file or folder."""
     report = Report(path, "", 0)
     if Path(path).is_dir():
         return inspect_folder(report)
@@ -123,7 +123,7 @@ def inspect_file(path: str, options: str) -> Report:
 
 
 def read_onnx(report: Report) -> None:
-    """What the library's own reader sees in the file, and whether the native engine runs it."""
+    """Report what the library reads in the file, and whether the native engine runs it."""
     found = _inspect_native(report.path)
     if not found["operators"] and not found["opsets"]:
         raise InvalidModel(f"{report.path} is not a model: it has neither operators nor an opset")

@@ -38,7 +38,7 @@ from .reading import parse_json, read_file, shortly
 _log = logging.getLogger("mlbridge")
 
 TOOL, OPT, LLC = "llvm-ir2vec-22", "opt-22", "llc-22"
-#: Of each module as it is, and as these pipelines leave it: an episode sees both kinds of IR.
+#: The pipelines that modules go through first. An episode sees IR before and after such.
 PIPELINES = ("", "default<Oz>", "default<O3>")
 SECTIONS = ("Opcodes", "Types", "Arguments")
 #: Machine code is of optimized modules. Its targets, with features in addition to the modules' own.
@@ -48,7 +48,7 @@ MACHINES = (
     ("x86_64-linux-gnu", "+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt"),
     ("aarch64-linux-gnu", "+neon"),  # which a processor that it does not know lacks
 )
-#: Of TransE.
+#: Parameters of TransE.
 MARGIN, RATE, BATCH = 1.0, 0.01, 128
 DIGITS = 3
 #: Seconds for a tool on a module.
@@ -69,7 +69,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Training:
-    """What came of a training. Figures are of the triplets that it learned from."""
+    """The result of a training. Figures are of the triplets that it learned from."""
 
     vectors: dict[str, dict[str, list[float]]]  #: by section and name
     entities: int  #: that occur in triplets; the vectors of the others are random
@@ -100,20 +100,20 @@ def collect(corpus: Any, part: str = "", *, jobs: int = 2, progress: bool = Fals
     _must_be_there(TOOL, OPT)
     names = _names(_run([TOOL, "entities"], b"", TOOL).decode())
 
-    def of(given: bytes, name: str) -> Counter[bytes]:
+    def triplets_in(given: bytes, name: str) -> Counter[bytes]:
         found = Counter[bytes]()
         for pipeline in PIPELINES:
             bitcode = _run([OPT, f"-passes={pipeline}"], given, name) if pipeline else given
             found.update(_run([TOOL, "triplets", "-"], bitcode, name).splitlines()[1:])
         return found
 
-    modules, lines = _of_modules(corpus, part, of, jobs, progress)
+    modules, lines = _count(corpus, part, triplets_in, jobs, progress)
     triplets = np.array(sorted([int(n) for n in line.split()] for line in lines), np.int64)
     return Graph(modules, lines.total(), triplets, names)
 
 
 def collect_machine(corpus: Any, part: str = "", *, jobs: int = 2, progress: bool = False) -> Graph:
-    """The same of the modules' machine code before registers are allocated, for MACHINES.
+    """The triplets of the modules' machine code before registers are allocated, for MACHINES.
 
     The entities are those that occur. What no code can be generated of for a target, such as
     inline assembly of another, is left out for it, with a warning in the log.
@@ -124,7 +124,7 @@ def collect_machine(corpus: Any, part: str = "", *, jobs: int = 2, progress: boo
         raise NotFound(f"{plugin} is not there; it states the triplets")
     tell = "-register-allocation-triplets=/dev/stdout"
 
-    def of(given: bytes, name: str) -> Counter[bytes]:
+    def triplets_in(given: bytes, name: str) -> Counter[bytes]:
         found = Counter[bytes]()
         wrong: list[InvalidModel] = []
         for pipeline in MACHINE_PIPELINES:
@@ -133,11 +133,11 @@ def collect_machine(corpus: Any, part: str = "", *, jobs: int = 2, progress: boo
                 command = [LLC, "-load", plugin, f"-mtriple={target}", f"-mattr={features}", tell]
                 command += ["-stop-before=greedy", "-o", os.devnull]
                 try:
-                    said = _run(command, bitcode, name)
+                    printed = _run(command, bitcode, name)
                 except InvalidModel as error:
                     wrong.append(error)
                     continue
-                for line in said.splitlines():
+                for line in printed.splitlines():
                     count, _, triplet = line.partition(b"\t")
                     found[triplet] += int(count)
         if len(wrong) == len(MACHINE_PIPELINES) * len(MACHINES):
@@ -146,7 +146,7 @@ def collect_machine(corpus: Any, part: str = "", *, jobs: int = 2, progress: boo
             _log.warning("left out %d times: %s", len(wrong), wrong[0])
         return found
 
-    modules, lines = _of_modules(corpus, part, of, jobs, progress)
+    modules, lines = _count(corpus, part, triplets_in, jobs, progress)
     stated = sorted(line.decode().split("\t") for line in lines)
     opcodes = sorted({h for h, _, _ in stated} | {t for _, r, t in stated if r == "Next"})
     operands = sorted({t for _, r, t in stated if r != "Next"})
@@ -166,14 +166,14 @@ def _must_be_there(*tools: str) -> None:
             raise NotFound(f"{tool} is not there (Debian: llvm-22)")
 
 
-def _of_modules(
+def _count(
     corpus: Any,
     part: str,
-    of: Callable[[bytes, str], Counter[bytes]],
+    triplets_in: Callable[[bytes, str], Counter[bytes]],
     jobs: int,
     progress: bool,
 ) -> tuple[int, Counter[bytes]]:
-    """How many modules can be read, and what `of` gives for their bitcode and name, counted."""
+    """The number of modules that can be read, and their triplets, counted."""
     found = opened(corpus, part)
     modules: Sequence[Any] = list(found) if found is not None else module_files(corpus)
     bad: list[str] = []
@@ -181,8 +181,8 @@ def _of_modules(
     def tried(module: Any) -> Counter[bytes] | None:
         try:
             if found is None:
-                return of(Path(module).read_bytes(), str(module))
-            return of(found.read(module), module.name)
+                return triplets_in(Path(module).read_bytes(), str(module))
+            return triplets_in(found.read(module), module.name)
         except InvalidModel as error:
             bad.append(str(error))
             _log.warning("left out: %s", error)
@@ -214,13 +214,13 @@ def _run(command: Sequence[str], given: bytes, name: str) -> bytes:
     if done.returncode:
         lines = done.stderr.decode(errors="replace").splitlines()
         # llc says of each feature of the modules that another target lacks it.
-        said = " ".join(" ".join(n for n in lines if "(ignoring " not in n).split())[:500]
-        raise InvalidModel(f"{name}: {command[0]} ended with {done.returncode}: {said}")
+        text = " ".join(" ".join(n for n in lines if "(ignoring " not in n).split())[:500]
+        raise InvalidModel(f"{name}: {command[0]} ended with {done.returncode}: {text}")
     return done.stdout
 
 
 def _shown(items: Iterable[Any], total: int, what: str, unit: str, progress: bool) -> Iterable[Any]:
-    """With a bar on a terminal, if tqdm is installed."""
+    """The items, with a bar on a terminal if tqdm is installed."""
     with contextlib.suppress(ImportError):
         from tqdm import tqdm
 
@@ -230,7 +230,7 @@ def _shown(items: Iterable[Any], total: int, what: str, unit: str, progress: boo
 
 
 def _names(listed: str) -> dict[str, list[str]]:
-    """What llvm-ir2vec calls the entities: opcodes, then types, which end in Ty, then operands."""
+    """The entities of llvm-ir2vec: opcodes, then types, which end in Ty, then operands."""
     names = [line.partition("\t")[0] for line in listed.splitlines()[1:]]
     types = [i for i, name in enumerate(names) if name.endswith("Ty")]
     if not types or types != list(range(types[0], types[-1] + 1)):
@@ -313,7 +313,7 @@ def _ranks(
     seen: NDArray[np.int64],
     *triplets: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Of each triplet's tail and head among the entities seen, other true answers left out."""
+    """The ranks of each triplet's tail and head among the entities seen, without the other true."""
     found = []
     for h, t, r in zip(*triplets, strict=True):
         to_tail = np.linalg.norm(entity[h] + relation[r] - entity, axis=1)

@@ -235,7 +235,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], int]]] = {
     "inspect": (network, run("inspect", "FILE")),
     "inspect --json": (network, run("inspect", "native:FILE", "--json")),
     "inspect aot": (made_object, run("inspect", "FILE")),
-    "compile": (network, run("compile", "FILE", "-o", "FILE.weights")),
+    "aot": (network, run("aot", "FILE", "-o", "FILE.weights")),
     "serve": (network, run("serve", "FILE", *AT)),
     "stats": (network, run("stats", "native:FILE")),
     "train --config": (settings, run("train", "--config", "FILE", "-o", "NEW")),

@@ -275,10 +275,10 @@ def test_compiled_code_has_the_same_limit(tmp_path: Path) -> None:
         whole.MergeFrom(graph)
     path = save(whole, tmp_path)
     library = tmp_path / "model.so"
-    assert main(["compile", str(path), "-o", str(library), "--shared", "--isa", "portable"]) == 0
+    assert main(["aot", str(path), "-o", str(library), "--shared", "--isa", "portable"]) == 0
     expected = mlbridge.open(f"native:{path}").evaluate(**fed)
     found = mlbridge.open(f"aot:{library}").evaluate(**fed)
     for name, value in expected.items():
         np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(value))
     refused = save(BEYOND["Unsqueeze"], tmp_path)
-    assert main(["compile", str(refused), "-o", str(library), "--shared"]) != 0
+    assert main(["aot", str(refused), "-o", str(library), "--shared"]) != 0

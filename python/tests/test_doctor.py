@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mlbridge import files
-from mlbridge.cli.common import OPTIMIZATIONS
+from mlbridge.optimizations import OPTIMIZATIONS
 
 
 def doctor(*arguments: str, **environment: str) -> tuple[int, str]:
@@ -50,17 +50,17 @@ def test_what_is_there_is_found() -> None:
         there = files.find_component("serdes", name) is not None
         assert checks[f"serdes {name}"]["ok"] == there
     assert checks["transport grpc"]["ok"] == (files.find_component("transport", "grpc") is not None)
-    for name, its in OPTIMIZATIONS.items():
-        for llvm in its.versions:
-            part = f"plugin {name}" + ("" if llvm == 22 else f", LLVM {llvm}")
-            assert checks[part]["ok"] == Path(files.plugin(its.plugin, llvm)).is_file()
-        if its.model is not None:
+    for name, one in OPTIMIZATIONS.items():
+        for version in one.versions if one.compiler == "llvm" else (22,):
+            part = f"plugin {name}" + ("" if version == 22 else f", LLVM {version}")
+            assert checks[part]["ok"] == Path(one.file(version)).is_file()
+        if one.model is not None:
             opens = checks["engine onnx"]["ok"] or name != "phase-ordering"
-            pattern = files.shipped_agents(its.model)
-            named = [pattern.replace("{agent}", agent) for agent in its.agents]
-            wanted = named or [files.shipped_model(its.model)]
+            pattern = files.shipped_agents(one.model)
+            named = [pattern.replace("{agent}", agent) for agent in one.agents]
+            wanted = named or [files.shipped_model(one.model)]
             there = all(Path(file).is_file() for file in wanted)
-            assert checks[f"model {its.model}"]["ok"] == (opens and there)
+            assert checks[f"model {one.model}"]["ok"] == (opens and there)
 
 
 def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from advised import constant_policy
 
 from mlbridge import files
 from mlbridge.cli import main
-from mlbridge.cli.common import OPTIMIZATIONS, Optimization
 from mlbridge.decisions import read_decisions
+from mlbridge.optimizations import OPTIMIZATIONS, Optimization
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_models(
 def test_another_optimization_has_options_of_its_own_name(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(OPTIMIZATIONS, "unrolling", Optimization("unrolling"))
+    monkeypatch.setitem(OPTIMIZATIONS, "unrolling", Optimization("unrolling", "", (22,)))
     plugin = ("--plugin", f"{place}/plugin.so")
     assert "no model comes with unrolling" in refused(capsys, "unrolling", *plugin)
     assert main(["flags", "unrolling", *plugin, "--model", "unix:/s", "--deadline", "1s"]) == 0
@@ -171,7 +171,7 @@ def test_agents_may_have_models_of_their_own(
     assert f"-register-allocation-vocabulary={file}" in capsys.readouterr().out
     said = refused(capsys, "inliner", *command[2:], "unix:s", "--vocabulary", file)
     assert (
-        "--vocabulary is for one of phase-ordering, register-allocation, loop-distribution" in said
+        "--vocabulary is for one of loop-distribution, phase-ordering, register-allocation" in said
     )
 
 
@@ -246,11 +246,11 @@ def test_several_options_of_a_uri_need_no_quotes(
     ("arguments", "message"),
     [
         (["phase-odering"], "did you mean 'phase-ordering'"),
-        (["vectorize-everything"], "there is phase-ordering"),
+        (["vectorize-everything"], "there is inliner, "),
         (["phase-ordering", "--plugin", "no.so"], "there is no file"),
         (["phase-ordering", "--model", "onnx:no.onnx"], "is not there"),
         (["phase-ordering", "--model", "native:no.onnx"], "expected an ONNX file"),
-        (["phase-ordering", "--model", "aot:no.so"], "a shared object of mlbridge compile"),
+        (["phase-ordering", "--model", "aot:no.so"], "a shared object of mlbridge aot"),
         (["phase-ordering", "--model", "policy.onnx"], "did you mean 'onnx:policy.onnx'"),
         (["phase-ordering", "--model", "onxx:policy.onnx"], "did you mean 'onnx'"),
         (["phase-ordering", "--model", "onnx:"], "names nothing"),

@@ -32,7 +32,7 @@ def put(engine: str, folder: Path, weight: float, *, output: str = "y") -> Path:
     made, place = export(folder / "fresh.onnx", weight, output=output), folder / "policy"
     if engine == "aot":
         shared = folder / "fresh.so"
-        assert main(["compile", str(made), "--shared", "--isa", "portable", "-o", str(shared)]) == 0
+        assert main(["aot", str(made), "--shared", "--isa", "portable", "-o", str(shared)]) == 0
         made = shared
     return made.rename(place)
 
@@ -65,12 +65,12 @@ def test_new_weights_of_a_compiled_network_are_taken(tmp_path: Path) -> None:
     def weights(value: float) -> Path:
         made = export(tmp_path / "fresh.onnx", value)
         fresh = tmp_path / "fresh.weights"
-        assert main(["compile", str(made), "-o", str(fresh)]) == 0
+        assert main(["aot", str(made), "-o", str(fresh)]) == 0
         return fresh.rename(tmp_path / "policy.weights")
 
     shared = tmp_path / "policy.so"
     made = export(tmp_path / "first.onnx", 2)
-    assert main(["compile", str(made), "--shared", "--weights", "external", "-o", str(shared)]) == 0
+    assert main(["aot", str(made), "--shared", "--weights", "external", "-o", str(shared)]) == 0
     model = mlbridge.Model.open(f"aot:{shared}?weights={weights(3)}?reload=0")
     assert model.model_signature is not None
     model.bind(model.model_signature)

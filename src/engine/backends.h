@@ -23,7 +23,7 @@ template <typename F> auto caught(const char *name, const F &body) -> decltype(b
 Expected<std::shared_ptr<ModelBackend>> functionBackend(FunctionModel model);
 
 /// Opens aot:NAME, a model that is linked in, or aot:FILE.so. Option: weights=FILE. Errors:
-/// NotFound, InvalidModel (not what mlbridge compile makes, another version, weights of another
+/// NotFound, InvalidModel (not what mlbridge aot makes, another version, weights of another
 /// network), InvalidArgument (an option, weights missing or not wanted).
 Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri);
 

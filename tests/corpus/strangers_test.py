@@ -199,8 +199,8 @@ def test_other_folders(tmp_path: Path, makes: Callable[[Path], None]) -> None:
 def test_sources_are_not_written_over_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`mlbridge compile -o FOLDER/`."""
-    line = ["compile", files.shipped_model("phase-ordering-size"), "-o"]
+    """`mlbridge aot -o FOLDER/`."""
+    line = ["aot", files.shipped_model("phase-ordering-size"), "-o"]
     for number, name in enumerate(("src.cpp", "src.weights", "kernels/math.h", "mlbridge/aot.h")):
         folder = tmp_path / str(number) / "src"
         other = folder / name

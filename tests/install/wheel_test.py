@@ -12,12 +12,14 @@ from pathlib import Path
 import numpy
 import pytest
 from building import ROOT, run
+from descriptions import packaged
 from once import SharedBuild
 from sampling import nightly
 
-#: The files of a wheel on every machine, but for the headers; * is the version of Python or ours.
+#: The files of a wheel on every machine, but for the headers and what belongs to an optimization;
+#: * is the version of Python or ours.
 EXPECTED = Path(__file__).with_name("wheel-files.txt").read_text().splitlines()
-#: What `mlbridge compile` compiles with.
+#: What `mlbridge aot` compiles with.
 HEADERS = {"include/mlbridge": "include/mlbridge", "kernels": "src/engine/native/kernels"}
 
 
@@ -57,7 +59,7 @@ def test_the_wheel_holds_these_files(wheel: Path) -> None:
         re.sub(r"_core\.[^/]*\.so$", "_core.*.so", re.sub(r"-[0-9.]+\.dist", "-*.dist", name))
         for name in zipfile.ZipFile(wheel).namelist()
     }
-    wanted = set(EXPECTED)
+    wanted = set(EXPECTED) | {f"mlbridge/{file}" for file in packaged()}
     for folder, source in HEADERS.items():
         headers = (ROOT / source).rglob("*.h")
         wanted |= {f"mlbridge/{folder}/{h.relative_to(ROOT / source)}" for h in headers}

@@ -21,8 +21,8 @@ import pytest
 from advising import HANGS, Place
 
 import mlbridge
-from mlbridge.interactive import InteractiveHost, default_advice
-from mlbridge.training_log import Tensor, TrainingLog
+from mlbridge.llvm_channel.host import InteractiveHost, default_advice
+from mlbridge.llvm_channel.log import Tensor, TrainingLog
 
 INT64 = np.dtype("int64")
 

@@ -22,9 +22,9 @@ from advising import HANGS
 from host_test import CHILD, INLINING, QUESTION, compiler, positive, serving
 
 import mlbridge
-from mlbridge.channel_pair import ChannelPair
-from mlbridge.cli.run import Guardian
-from mlbridge.interactive import InteractiveHost
+from mlbridge.llvm_channel.guardian import Guardian
+from mlbridge.llvm_channel.host import InteractiveHost
+from mlbridge.llvm_channel.pair import ChannelPair
 from mlbridge.processes import Process
 
 SIGNATURE = mlbridge.Signature(
@@ -262,7 +262,7 @@ def test_a_guardian_ends_who_it_was_told_of(tmp_path: Path) -> None:
 def test_a_compiler_that_a_killed_host_has_left_is_named(tmp_path: Path) -> None:
     """If what should have ended it was killed as well."""
     base = tmp_path / "c"
-    host = "import sys; from mlbridge.channel_pair import ChannelPair as C; c = C(sys.argv[1])"
+    host = "import sys; from mlbridge.llvm_channel.pair import ChannelPair as C; c = C(sys.argv[1])"
     host += "; print(1, flush=True); c.wait(); print(2, flush=True); c.read(); sys.stdin.read()"
     asks = CHILD + "\ntime.sleep(999)"
     with contextlib.ExitStack() as stack:

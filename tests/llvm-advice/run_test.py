@@ -14,7 +14,7 @@ from advising import BOTH, HANGS, PROGRAM, Place, evicting_network, inlining_net
 from sampling import LLVM_19
 
 from mlbridge.files import shipped_model
-from mlbridge.training_log import TrainingLog
+from mlbridge.llvm_channel.log import TrainingLog
 
 SITES = ("inliner", "regalloc-eviction", "regalloc-priority")
 ALL = (

@@ -25,8 +25,8 @@ from reports import add_row
 from sampling import SAMPLED_RUNNER, nightly
 
 import mlbridge
+from mlbridge.llvm_channel.log import TrainingLog
 from mlbridge.loading import load
-from mlbridge.training_log import TrainingLog
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "test" / "llvm-advice.json"
@@ -89,7 +89,7 @@ def answering(runner: str, policy: Path, folder: Path) -> Iterator[str]:
         yield linked.uri("inliner" if policy.parent.name == "inliner-size" else "regalloc-eviction")
     elif runner == "aot":
         made = folder / "policy.so"
-        command = [sys.executable, "-m", "mlbridge", "compile", str(policy), "-o", str(made)]
+        command = [sys.executable, "-m", "mlbridge", "aot", str(policy), "-o", str(made)]
         subprocess.run(command, check=True, timeout=300)
         yield f"aot:{made}"
     else:

@@ -18,8 +18,8 @@ from advising import BOTH, HANGS, PROGRAM, Place
 from host_test import serving
 
 import mlbridge
-from mlbridge.channel_pair import ChannelPair
-from mlbridge.interactive import InteractiveHost
+from mlbridge.llvm_channel.host import InteractiveHost
+from mlbridge.llvm_channel.pair import ChannelPair
 
 CHANNEL = {
     "inliner": ("-enable-ml-inliner=release", "-inliner-interactive-channel-base=c"),

@@ -13,7 +13,7 @@ from advising import BOTH, Place
 
 import mlbridge
 from mlbridge.cli import main
-from mlbridge.training_log import (
+from mlbridge.llvm_channel.log import (
     LogWriter,
     Tensor,
     TrainingLog,

@@ -93,7 +93,7 @@ def by_engine(engine: str, net: Network, folder: Path) -> list[list[Array]]:
     path.write_bytes(net.model.SerializeToString())
     if engine == "aot":
         library = folder / "model.so"
-        command = ["compile", str(path), "-o", str(library), "--shared", "--isa", "portable"]
+        command = ["aot", str(path), "-o", str(library), "--shared", "--isa", "portable"]
         for name, value in net.feeds[0].items():
             if value.ndim:
                 command += ["--shape", f"{name}={','.join(map(str, value.shape))}"]

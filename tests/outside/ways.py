@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from mlbridge.optimizations import OPTIMIZATIONS
+
 
 @dataclass(frozen=True)
 class Way:
@@ -46,20 +48,20 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "models" / "shared"))
 SETTINGS = ["stock", "size", "speed", "inline-less", "inline-more", "unroll", "keep-loops"]
 SIZE, ALL, LOOPS = "Os Oz", "O1 O2 O3 Os Oz", "O2 O3"
+#: Each optimization as it ships, at its own levels, and others.
 LEVELS = {
-    ("phase-ordering", "shipped"): SIZE,
+    **{
+        (name, "shipped"): " ".join(sorted(one.levels))
+        for name, one in OPTIMIZATIONS.items()
+        if one.model and one.levels
+    },
     ("phase-ordering", "effort-3"): SIZE,
     ("phase-ordering", "policy"): SIZE,
-    ("inliner", "shipped"): SIZE,
     ("regalloc-eviction", "shipped"): SIZE,
     ("regalloc-eviction", "effort-0"): SIZE,
-    ("register-allocation", "shipped"): ALL,
     ("register-allocation", "effort-0"): "O2 Oz",
     ("register-allocation", "random"): ALL,
-    ("loop-distribution", "shipped"): LOOPS,
     ("loop-distribution", "random"): LOOPS,
-    ("polly-tiling", "shipped"): "O1 O2 O3",
-    ("gcc-settings", "shipped"): "O2 O3 Os",
     ("gcc-settings", "random"): "O2 O3 Os",
 }
 
@@ -104,7 +106,7 @@ def way(optimization: str, name: str, seed: int) -> Way:
         name,
         tuple(LEVELS[optimization, name].split()),
         flags(optimization, "--deadline", "60s", *options[name]),
-        gcc=optimization == "gcc-settings",
+        gcc=OPTIMIZATIONS[optimization].compiler == "gcc",
         never_larger=optimization == "phase-ordering" and name != "policy",
     )
 

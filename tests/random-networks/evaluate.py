@@ -143,7 +143,7 @@ def judge(engine: str, question: dict[str, Any], folder: Path) -> dict[str, Any]
     try:
         if engine == "aot":
             library = folder / "model.so"
-            compiled = ["compile", str(path), "-o", str(library), "--shared", "--isa", "portable"]
+            compiled = ["aot", str(path), "-o", str(library), "--shared", "--isa", "portable"]
             if cli.main(compiled) != 0:
                 return {"result": "error", "why": "it isn't compiled"}
             path = library

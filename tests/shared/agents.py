@@ -35,7 +35,7 @@ def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
             if all(min(spec.shape, default=1) > 0 for spec in its.signature.inputs)
         ]
         for name in compiled:
-            command = [sys.executable, "-m", "mlbridge", "compile", str(networks / f"{name}.onnx")]
+            command = [sys.executable, "-m", "mlbridge", "aot", str(networks / f"{name}.onnx")]
             subprocess.run([*command, "-o", str(folder / f"{name}.so")], check=True, timeout=300)
         yield "; ".join(
             [f"{name}=aot:{folder}/{name}.so" for name in compiled]

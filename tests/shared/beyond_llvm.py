@@ -38,7 +38,7 @@ def asked(runner: str, network: Path, folder: Path) -> Iterator[str]:
         yield f"{runner}:{network}"
     elif runner == "aot":
         shared = folder / f"{network.stem}.so"
-        run(sys.executable, "-m", "mlbridge", "compile", network, "--shared", "-o", shared)
+        run(sys.executable, "-m", "mlbridge", "aot", network, "--shared", "-o", shared)
         yield f"aot:{shared}"
     else:
         (folder / "p").mkdir(exist_ok=True)

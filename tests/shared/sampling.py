@@ -7,17 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from descriptions import DESCRIPTIONS
 
-#: Of each optimization (and example) the runner that `make test` compares with the reference.
-#: Each runner occurs.
+#: The runner that `make test` compares with the reference, of each optimization (as its
+#: optimization.toml says) and example. Each runner occurs.
 SAMPLED_RUNNER = {
-    "inliner": "grpc",
-    "regalloc-eviction": "channel",  # LLVM's own, which the host of `mlbridge run` answers
-    "register-allocation": "shm",
-    "loop-distribution": "pipe",
-    "gcc-settings": "unix",
-    "polly-tiling": "grpc",
-    "mlir-tiling": "onnx",
+    **{name: keys["tests"]["runner"] for name, keys in DESCRIPTIONS.items() if "tests" in keys},
     "sqlite": "native",  # its reference is computed by NumPy
     "choose_tiles": "aot",
 }

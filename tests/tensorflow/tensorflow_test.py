@@ -57,7 +57,7 @@ def saved(python: Path, shared_build: SharedBuild) -> Path:
                 *("--output", folder / f"{signature}.onnx"),
                 env=converting,
             )
-        compiler = (sys.executable, "-m", "mlbridge", "compile")
+        compiler = (sys.executable, "-m", "mlbridge", "aot")
         run(*compiler, folder / "plain.onnx", "--shared", "-o", folder / "plain.so")
 
     return shared_build("tensorflow-policy", make)

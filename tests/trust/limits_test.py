@@ -49,7 +49,7 @@ class Place:
     def flags(self, runner: str, package: Path = PACKAGE) -> list[str]:
         network = self.folder / "policy.so"
         if runner == "aot" and not network.exists():
-            command = [sys.executable, "-m", "mlbridge", "compile"]
+            command = [sys.executable, "-m", "mlbridge", "aot"]
             subprocess.run([*command, MODEL, "-o", network], check=True)
         own = package / "plugins" / "mlbridge-inliner.so"
         return advised.options("inliner", self.uris[runner], own=own)

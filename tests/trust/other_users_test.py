@@ -17,7 +17,7 @@ import pytest
 from users import as_other, python
 
 import mlbridge
-from mlbridge.interactive import InteractiveHost
+from mlbridge.llvm_channel.host import InteractiveHost
 
 SIGNATURE = mlbridge.Signature(
     [mlbridge.TensorSpec("a", "int64", [1])], [mlbridge.TensorSpec("b", "int64", [1])]

@@ -151,7 +151,7 @@ def test_a_larger_object_is_a_problem_where_there_must_be_none(
 ) -> None:
     _, problems = tree.validate(model="function:sequence?actions=20")
     assert problems == "" and tree.report["programs"][0]["total_ratio"] > 1
-    monkeypatch.setattr("mlbridge.cli.validate.effort_of", lambda *_: 1)
+    monkeypatch.setattr("mlbridge.cli.validate.is_never_larger", lambda _: True)
     _, problems = tree.validate(model="function:sequence?actions=20")
     assert "sum.o is larger: " in problems and "executable bytes" in problems
 

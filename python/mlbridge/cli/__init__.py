@@ -3,47 +3,53 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 
-from ..errors import Error
 from .common import FAILED, WRONG_USAGE, CommandError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
-    from .parser import parser
+    from .parser import FORMER, parser
 
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words:
-        parser().print_help()
+        parser(()).print_help()
         return WRONG_USAGE
+    words[0] = FORMER.get(words[0], words[0])
+    name = "mlbridge" if words[0].startswith("-") else f"mlbridge {words[0]}"
     try:
-        options = parser().parse_args(words)
-        module = importlib.import_module("." + options.module, __name__)
-        code: int = getattr(module, options.function)(options)
+        options = parser(words[:1]).parse_args(words)
+        code: int = options.function(options)
         return code
     except CommandError as error:
-        command = words[0] if words and not words[0].startswith("-") else ""
-        text = " ".join(str(error).split()).encode(errors="backslashreplace").decode()
-        print(f"{f'mlbridge {command}'.strip()}: {text}", file=sys.stderr)
+        print(f"{name}: {one_line(error)}", file=sys.stderr)
         return error.code
     except BrokenPipeError:
         return FAILED
     except KeyboardInterrupt:
         raise
     except Exception as error:
-        if os.environ.get("MLBRIDGE_TRACEBACK"):
+        from ..errors import Error
+
+        if os.environ.get("MLBRIDGE_TRACEBACK") and not isinstance(error, (Error, OSError)):
             raise
-        print(f"mlbridge {words[0]}: {described(error)}", file=sys.stderr)
+        print(f"{name}: {described(error)}", file=sys.stderr)
         return FAILED
 
 
+def one_line(error: Exception) -> str:
+    """An error's text without line breaks and what can't be encoded."""
+    return " ".join(str(error).split()).encode(errors="backslashreplace").decode()
+
+
 def described(error: Exception) -> str:
-    """An error that no command has foreseen, on one line."""
-    text = " ".join(str(error).split())[:500].encode(errors="backslashreplace").decode()
+    """An error of the library, or one that no command has foreseen, on one line."""
+    from ..errors import Error
+
+    text = one_line(error)
     if isinstance(error, Error):
         return text
     if isinstance(error, OSError):
@@ -51,6 +57,6 @@ def described(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory"
     return (
-        f"{type(error).__name__}: {text}; this is a bug of mlbridge, please report it with what "
-        "MLBRIDGE_TRACEBACK=1 shows"
+        f"{type(error).__name__}: {text[:500]}; this is a bug of mlbridge, please report it with "
+        "what MLBRIDGE_TRACEBACK=1 shows"
     )

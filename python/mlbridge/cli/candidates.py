@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`mlbridge candidates`."""
+"""`mlbridge candidates`: candidates for --effort, measured and chosen."""
 
 from __future__ import annotations
 
@@ -8,11 +8,50 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import Error
+from .arguments import Parser, number_from_one
 from .common import DONE, CommandError, must_be_writable
 
 if TYPE_CHECKING:
     from ..candidates import Candidate, Measured
+
+
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge candidates`."""
+    parser.describe(
+        """\
+Compiles the modules of a corpus with each candidate of a list, and says how much smaller the code
+is if the best is kept: geometric means of the programs, with 95 % intervals.""",
+        """\
+example:
+  mlbridge candidates pool.json mine --part training --sizes sizes.jsonl --choose 10 -o best.json
+  mlbridge candidates best.json mine --part validation --sizes sizes.jsonl
+  clang-22 $(mlbridge flags phase-ordering --model candidates:best.json --effort 3) -Oz -c f.c""",
+    )
+    parser.add_argument("list", metavar="LIST", help="the candidates, as JSON")
+    parser.add_argument("corpus", metavar="CORPUS", help="of `mlbridge corpus`")
+    parser.option("--sizes FILE", "keeps what was measured", required=True)
+    parser.option("--part NAME", "of the corpus", default="")
+    parser.option(
+        "--modules N",
+        "at most so many of each program (default: all)",
+        type=number_from_one,
+        default=1 << 30,
+    )
+    parser.option("--choose N", "the N that gain most together", type=number_from_one)
+    parser.option(
+        "--continuing N",
+        "the first N of these are cheap ones, that continue the stock pipeline (default: 0)",
+        type=number_from_one,
+        default=0,
+    )
+    parser.option(
+        "--search N",
+        "also try N new candidates that descend from the best ones, by evolution",
+        type=number_from_one,
+    )
+    parser.option("--seed N", "of the search: another one tries others", type=int, default=0)
+    parser.option("-o FILE", "the list as it is printed", dest="output")
+    parser.option("--jobs N", "default: 2", type=number_from_one, default=2)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,10 +93,6 @@ def run(options: argparse.Namespace) -> int:
             chosen = candidates.choose(measured, listed, options.choose, options.continuing)
         if options.output:
             Path(options.output).write_text(candidates.text(chosen), encoding="utf-8")
-    except Error as error:
-        raise CommandError(str(error)) from None
-    except OSError as error:
-        raise CommandError(f"{error.filename}: {error.strerror}") from None
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
     print_table(measured, chosen)

@@ -1,82 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the commands share: how they end, and how they read times and numbers."""
+"""Exit codes and errors of all commands, and what several of them say."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from .. import files
 
-#: How every command ends; `--help` says so.
+#: The exit codes of every command, which `--help` lists.
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
 EXIT_CODES = (
     "exit codes: 0 success; 1 failure, with the reason on stderr;\n2 the command line is wrong"
 )
 
-
-JSON = "print the result as JSON"
-
-#: What makes a package that has a part which this one was built without.
+#: The end of an advice on how to get a part that this package was built without.
 REBUILD = "then install mlbridge again (in its source tree: make build)"
 
 
-@dataclass(frozen=True)
-class Optimization:
-    """One that has a compiler plugin. Its name is what the plugin's options begin with."""
-
-    plugin: str
-    model: str | None = None  #: that is shipped
-    versions: tuple[int, ...] = (22,)  #: of LLVM
-    gcc: int | None = None  #: the version, if it is one of GCC
-    mlir: int | None = None  #: the version, if it is one of MLIR
-    agents: tuple[str, ...] = ()  #: if there are several, each may have a model of its own
-    level: str = "Oz"  #: one at which it asks if nothing is said
-    llvm: tuple[str, ...] = ()  #: other options of LLVM that it needs
-
-    def file(self, llvm: int) -> str:
-        """The plugin, whether or not it is there."""
-        if self.mlir:
-            return files.plugin(self.plugin)
-        return files.gcc_plugin(self.plugin) if self.gcc else files.plugin(self.plugin, llvm)
-
-    def compiler(self, llvm: int) -> str:
-        if self.mlir:
-            return f"mlir-opt-{self.mlir}"
-        return f"gcc-{self.gcc}" if self.gcc else f"clang-{llvm}"
-
-    @property
-    def package(self) -> str:
-        """What Debian has of the compiler that its plugin is built with, unless that is LLVM."""
-        return f"libmlir-{self.mlir}-dev" if self.mlir else f"gcc-{self.gcc}-plugin-dev"
-
-
-OPTIMIZATIONS = {
-    "phase-ordering": Optimization("phase-ordering", "phase-ordering-size", (22, 19)),
-    "inliner": Optimization("inliner", "inliner-size", (22, 19)),
-    "regalloc-eviction": Optimization("regalloc-advice", "regalloc-eviction", (22, 19), level="O2"),
-    "regalloc-priority": Optimization("regalloc-advice", level="O2"),
-    "register-allocation": Optimization(
-        "register-allocation",
-        "register-allocation",
-        agents=("node", "task", "colour", "split"),
-        level="O2",
-    ),
-    "loop-distribution": Optimization(
-        "loop-distribution", "loop-distribution", agents=("node", "distribute"), level="O3"
-    ),
-    "polly-tiling": Optimization("polly-tiling", "polly-tiling", level="O3", llvm=("-polly",)),
-    "gcc-settings": Optimization("gcc_settings", "gcc-settings", (), gcc=12, level="O2"),
-    "mlir-tiling": Optimization("mlir-tiling", "mlir-tiling", (), mlir=22),
-}
-
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
-
-
 class CommandError(Exception):
-    """What was asked for cannot be done; the text goes to the user, on one line."""
+    """The command can't be carried out; the text goes to the user, on one line."""
 
     code = FAILED
 
@@ -93,35 +36,8 @@ def must_be_writable(option: str, place: str) -> None:
         raise CommandError(f"{option}: {place} can't be written: no such folder, or not yours")
 
 
-def number_from_one(text: str) -> int:
-    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got '{text}'")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A time of the command line or of a URI."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s|m)", text, re.ASCII)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"expected a time such as 5s or 250ms, got '{text}'")
-    return float(match[1]) * _SECONDS[match[2]]
-
-
-def duration(text: str) -> str:
-    if seconds(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a time such as 5s or 250ms, got '{text}'")
-    return text
-
-
-def assignment(expected: str, text: str) -> tuple[str, str]:
-    """What `expected` shows: "NAME=NUMBER"."""
-    name, _, value = text.partition("=")
-    if not name or not value:
-        raise argparse.ArgumentTypeError(f"expected {expected}, got '{text}'")
-    return name, value
-
-
 def nearest(word: str, known: list[str]) -> str:
+    """A hint at the known word that is most like this one; empty if none is."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, n=1)
@@ -129,6 +45,7 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def version() -> str:
+    """The version of this package."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
@@ -138,3 +55,15 @@ def version() -> str:
         from .. import _core
 
         return _core.version
+
+
+def show(values: Mapping[str, object], *, as_json: bool) -> None:
+    """Print named values, one a line."""
+    if as_json:
+        import json
+
+        print(json.dumps(values), flush=True)
+        return
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        print(f"{name:{width}}  {value}", flush=True)

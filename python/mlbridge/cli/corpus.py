@@ -9,17 +9,122 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .. import corpus
 from ..errors import Error
+from .arguments import JSON, Parser, assignment, number_from_one
 from .common import DONE, FAILED, CommandError, UsageError
 
 #: Problems that are printed one by one.
 SHOWN = 10
+
+
+def add_arguments(parser: Parser) -> None:
+    """The commands of `mlbridge corpus`, and their options."""
+    parser.describe(
+        "Collects the unoptimized bitcode of whole programs (docs/corpora.md).",
+        "example:\n  mlbridge corpus add mine -- make CC=clang-22",
+    )
+    parts = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
+    name = Parser(add_help=False)
+    name.add_argument("name", metavar="NAME", help="a corpus: a name, or a path with a slash")
+
+    def command(
+        function: Callable[[argparse.Namespace], int],
+        summary: str,
+        *texts: str,
+        parents: Sequence[Parser] = (name,),
+    ) -> Parser:
+        part: Parser = parts.add_parser(function.__name__, help=summary, parents=parents)
+        part.describe(*texts)
+        part.set_defaults(function=function)
+        return part
+
+    add_parser = command(
+        add,
+        "add the modules of a program",
+        """\
+Adds the modules that clang compiles in a build: COMMAND runs as it is, with clang-22 as its CC and
+CXX, and with compilers that keep what they compile first in its PATH. What is there already, also
+of another program, is not added again. After an interruption the same command goes on.""",
+        """\
+If COMMAND fails, its exit code is this command's.
+
+example:
+  mlbridge corpus add mine -- make -j2 CC=clang-22
+  mlbridge corpus add mine --compile-commands build/compile_commands.json""",
+    )
+    add_parser.takes_command = True
+    add_parser.usage = "mlbridge corpus add [OPTION ...] NAME [-- COMMAND ...]"
+    source = add_parser.add_mutually_exclusive_group()
+    for flag, value, text in (
+        ("--compile-commands", "FILE", "compile again what a compile_commands.json lists"),
+        ("--debian", "PACKAGE", "build a Debian source package: NAME or NAME=VERSION"),
+        ("--pypi", "NAME", "build a source distribution from PyPI: NAME or NAME==VERSION"),
+    ):
+        source.add_argument(flag, metavar=value, help=text)
+    source.add_argument(
+        "--embedded",
+        metavar="FILE",
+        nargs="+",
+        help="take the bitcode in objects of clang -Xclang -fembed-bitcode=all",
+    )
+    add_parser.option(
+        "--program NAME", "what the program is called (default: the folder, the package)"
+    )
+    add_parser.option("--version TEXT", "the version of the program", default="")
+    add_parser.option("--measure", "also compile each module at -Oz, and keep its bytes of code")
+    add_parser.option("--jobs N", "how many to compile at once", type=number_from_one, default=2)
+
+    list_parser = command(
+        list,
+        "list the corpora and their sizes",
+        """\
+Lists the corpora that are known by their name: those in $MLBRIDGE_CORPORA, or else in
+~/.local/share/mlbridge/corpora.""",
+        "example:\n  mlbridge corpus list",
+        parents=(),
+    )
+    show_parser = command(
+        show,
+        "show the programs of a corpus, or a module",
+        "Shows the programs of a corpus, or what is known of a module.",
+        "example:\n  mlbridge corpus show mine\n  mlbridge corpus show mine 1f0c3a --extract .",
+    )
+    show_parser.add_argument("which", metavar="MODULE", nargs="?", help="a hash, or PROGRAM/SOURCE")
+    show_parser.option("--extract DIR", "write the module's bitcode into this folder")
+    split_parser = command(
+        split,
+        "divide the programs of a corpus into parts",
+        """\
+Divides the programs, never the modules of one, into parts, and keeps that in the corpus. The same
+programs, parts and seed always give the same split. Run it again after programs were added; those
+that have a part keep it.""",
+        "example:\n  mlbridge corpus split mine --seed 1 --parts training=8,validation=1,test=1",
+    )
+    split_parser.option("--seed N", "any number", type=int, required=True)
+    split_parser.option("--parts LIST", "NAME=SHARE,…", type=shares, required=True)
+    for part in (add_parser, list_parser, show_parser, split_parser):
+        part.option("--json", JSON)
+
+
+def shares(text: str) -> dict[str, float]:
+    """The type of --parts."""
+    parts: dict[str, float] = {}
+    for part in text.split(","):
+        name, value = assignment("NAME=SHARE,…", part)
+        try:
+            share = float(value)
+        except ValueError:
+            share = 0.0
+        if not 0 < share < float("inf") or name in parts:
+            raise argparse.ArgumentTypeError(f"expected another name and a share, got '{part}'")
+        parts[name] = share
+    return parts
 
 
 def add(options: argparse.Namespace) -> int:
@@ -37,9 +142,9 @@ def add(options: argparse.Namespace) -> int:
     here = program or os.path.basename(os.getcwd()) or "program"
     finishing = {"jobs": options.jobs, "measure": options.measure, "progress": not options.json}
     code, called = DONE, here
+    place = corpus.place_of(options.name)
+    there = corpus.is_corpus(place)
     try:
-        place = corpus.place_of(options.name)
-        there = corpus.is_corpus(place)
         if options.build:
             code, added, _ = adding.build(place, options.build, here, version, **finishing)
         elif options.compile_commands is not None:
@@ -50,15 +155,12 @@ def add(options: argparse.Namespace) -> int:
             added = adding.embedded(place, files, here, version, **finishing)
         else:
             debian = options.debian is not None
-            made = packages.debian if debian else packages.pypi
+            collect = packages.debian if debian else packages.pypi
             package = options.debian if debian else options.pypi
             called = program or package.partition("=")[0]
-            added = made(place, package, program or "", **finishing)
-    except Error as error:
-        raise CommandError(str(error)) from error
+            added = collect(place, package, program or "", **finishing)
     except KeyboardInterrupt:
-        said = "interrupted; the next addition takes what was compiled"
-        print(f"mlbridge corpus: {said}", file=sys.stderr)
+        say("interrupted; the next addition takes what was compiled")
         return 128 + signal.SIGINT
     for problem in added.problems[:SHOWN]:
         say(f"not recorded: {problem}")
@@ -77,18 +179,21 @@ def add(options: argparse.Namespace) -> int:
         return 128 - code if code < 0 else code
     if added.recorded:
         return DONE
-    up_to_date = not added.problems and there and any(m.program == called for m in opened(place))
+    up_to_date = (
+        not added.problems and there and any(m.program == called for m in corpus.open(place))
+    )
     if up_to_date:
         return DONE
     raise CommandError(f"nothing of {called} was recorded: {advice(added, options)}")
 
 
 def say(text: str) -> None:
+    """Print a remark on stderr."""
     print(f"mlbridge corpus: {printable(text)}", file=sys.stderr)
 
 
 def remarks(added: Any) -> Iterator[str]:
-    """What else there is to say of an addition, a line each."""
+    """The remarks on an addition, a line each."""
     by: dict[str, Any] = {}
     for line in added.left_out:
         file, _, why = line.rpartition(": ")
@@ -111,7 +216,7 @@ def remarks(added: Any) -> Iterator[str]:
 
 
 def advice(added: Any, options: argparse.Namespace) -> str:
-    """What to do if nothing was recorded."""
+    """The likely reason why nothing was recorded."""
     if added.problems:
         return "what was seen could not be; see above"
     if added.empty:
@@ -132,8 +237,8 @@ def list(options: argparse.Namespace) -> int:
     rows, code = [], DONE
     for name in corpus.names():
         try:
-            found = opened(name)
-        except CommandError as error:  # the others can be listed
+            found = corpus.open(name)
+        except Error as error:  # the others can be listed
             print(f"mlbridge corpus: {error}", file=sys.stderr)
             code = FAILED
             continue
@@ -145,15 +250,8 @@ def list(options: argparse.Namespace) -> int:
     return code
 
 
-def opened(name: str | Path) -> corpus.Corpus:
-    try:
-        return corpus.open(name)
-    except Error as error:
-        raise CommandError(str(error)) from error
-
-
 def summary(found: corpus.Corpus) -> dict[str, Any]:
-    """What a corpus has, in numbers."""
+    """The numbers of a corpus."""
     return {
         "programs": len({m.program for m in found}),
         "modules": len(found),
@@ -164,7 +262,7 @@ def summary(found: corpus.Corpus) -> dict[str, Any]:
 
 def show(options: argparse.Namespace) -> int:
     """Show programs, or a module."""
-    found = opened(options.name)
+    found = corpus.open(options.name)
     if options.which is None:
         if options.extract:
             raise UsageError("--extract needs a MODULE")
@@ -175,13 +273,10 @@ def show(options: argparse.Namespace) -> int:
             table(["program", "version", "part", "modules", "languages", "bitcode_bytes"],
                   programs(found))  # fmt: skip
         return DONE
-    try:
-        module = found.find(options.which)
-        shown = {**asdict(module), "part": found.parts.get(module.program)}
-        if options.extract:
-            shown["extracted"] = str(found.extract(module, options.extract))
-    except Error as error:
-        raise CommandError(str(error)) from error
+    module = found.find(options.which)
+    shown = {**asdict(module), "part": found.parts.get(module.program)}
+    if options.extract:
+        shown["extracted"] = str(found.extract(module, options.extract))
     if options.json:
         print(json.dumps(shown, indent=1))
     else:
@@ -193,6 +288,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def programs(found: corpus.Corpus) -> Any:
+    """A row of numbers for each program."""
     by: dict[str, Any] = {}
     for m in found:
         by.setdefault(m.program, []).append(m)
@@ -211,28 +307,25 @@ def programs(found: corpus.Corpus) -> Any:
 
 def split(options: argparse.Namespace) -> int:
     """Divide a corpus into parts."""
-    try:
-        made = opened(options.name).split(options.parts, options.seed)
-    except Error as error:
-        raise CommandError(str(error)) from error
-    counts = Counter(made.parts[p] for p in {m.program for m in made})
+    divided = corpus.open(options.name).split(options.parts, options.seed)
+    counts = Counter(divided.parts[p] for p in {m.program for m in divided})
     rows = [
         {
             "part": name,
             "programs": counts[name],
-            "modules": len(made.part(name)) if counts[name] else 0,
+            "modules": len(divided.part(name)) if counts[name] else 0,
         }
         for name in options.parts
     ]
     if options.json:
-        print(json.dumps({"parts": rows, "programs": made.parts}, indent=1))
+        print(json.dumps({"parts": rows, "programs": divided.parts}, indent=1))
     else:
         table(["part", "programs", "modules"], rows)
     return DONE
 
 
 def printable(text: str) -> str:
-    """Without what would move a terminal's cursor."""
+    """The text without what would move a terminal's cursor."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 

@@ -18,16 +18,11 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 
 from .. import files
-from .common import (
-    DONE,
-    FAILED,
-    OPTIMIZATIONS,
-    REBUILD,
-    CommandError,
-    Optimization,
-    version,
-)
-from .flags import PHASES
+from ..optimizations import OPTIMIZATIONS, Optimization
+from ..uri import for_each
+from .arguments import JSON, Parser
+from .common import DONE, FAILED, REBUILD, CommandError, version
+from .flags import flags_line
 from .parser import parser
 
 # An ONNX model of 65 bytes: y = Identity(x), float32[1].
@@ -42,22 +37,33 @@ PROGRAM = "int square(int x) { int y = x; return y * y; }\n"
 LLVM = "apt-get install clang-22 (Debian; stock Debian 12 has it in bookworm-security)"
 
 
+def add_arguments(arguments: Parser) -> None:
+    """The options of `mlbridge doctor`."""
+    arguments.describe(
+        """\
+Checks what is installed and says what to run to get what is missing. Exits with 0 if unmodified
+clang can ask the shipped model.""",
+        "example:\n  mlbridge doctor --json",
+    )
+    arguments.option("--json", JSON)
+
+
 @dataclass
 class Check:
-    """One thing that was tried."""
+    """A part that was tried."""
 
     part: str
     ok: bool
     detail: str
     needed_for: str
-    #: What to run to get it; empty if it is there.
+    #: The command that installs it; empty if it is there.
     fix: str = ""
-    #: Whether the default set-up (unmodified clang, the shipped candidates) needs it.
+    #: True if the default set-up (unmodified clang, the shipped candidates) needs it.
     required: bool = True
 
 
 class Missing(Exception):
-    """What was tried failed; the second argument says what to run."""
+    """A part is missing; the second argument says what to run."""
 
 
 def first_line(text: object) -> str:
@@ -132,18 +138,17 @@ def program(name: str) -> Callable[[], str]:
     return run
 
 
-def shipped_models(its: Optimization, scheme: str) -> Callable[[], str]:
-    """Its model, or that of each of its agents."""
+def shipped_models(optimization: Optimization) -> Callable[[], str]:
+    """Opens its model, or that of each of its agents."""
 
     def run() -> str:
         from .._core import Model
         from ..errors import Error
 
-        assert its.model is not None
-        pattern = files.shipped_agents(its.model) if its.agents else files.shipped_model(its.model)
+        name, scheme, agents = optimization.model or "", optimization.engine, optimization.agents
+        pattern = files.shipped_agents(name) if agents else files.shipped_model(name)
         counts = []
-        for agent in its.agents or ("",):
-            path = pattern.replace("{agent}", agent)
+        for path in for_each(pattern, agents):
             if not os.path.isfile(path):
                 raise Missing(
                     f"{path} is not there", "install mlbridge again from a complete source tree"
@@ -159,31 +164,23 @@ def shipped_models(its: Optimization, scheme: str) -> Callable[[], str]:
     return run
 
 
-def plugin(name: str, llvm: int) -> Callable[[], str]:
-    def run() -> str:
-        path = files.plugin(name, llvm)
-        if not os.path.isfile(path):
-            raise Missing(f"{path} is not there", f"apt-get install llvm-{llvm}-dev, {REBUILD}")
-        return path
-
-    return run
-
-
-def other_plugin(its: Optimization) -> Callable[[], str]:
-    """Of GCC or MLIR. Loads it, which they do only for the version that it was built for."""
+def plugin(optimization: Optimization, llvm: int) -> Callable[[], str]:
+    """Finds a plugin. GCC and MLIR also load it, which only the version that it is for does."""
 
     def run() -> str:
-        path = its.file(0)
-        package = its.package
+        path, package = optimization.file(llvm), optimization.package(llvm)
         if not os.path.isfile(path):
             raise Missing(f"{path} is not there", f"apt-get install {package}, {REBUILD}")
-        compiler = shutil.which(its.compiler(0))
+        if optimization.compiler == "llvm":
+            return path
+        is_gcc, command = optimization.compiler == "gcc", optimization.command()
+        compiler = shutil.which(command)
         if compiler is None:
-            install = f"gcc-{its.gcc}" if its.gcc else f"mlir-{its.mlir}-tools"
-            raise Missing(f"{its.compiler(0)} is not on the PATH", f"apt-get install {install}")
-        load = [f"-fplugin={path}", "-S", "-x", "c"] if its.gcc else [f"--load-pass-plugin={path}"]
-        command = [compiler, *load, os.devnull, "-o", os.devnull]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            install = command if is_gcc else f"mlir-{optimization.versions[0]}-tools"
+            raise Missing(f"{command} is not on the PATH", f"apt-get install {install}")
+        load = [f"-fplugin={path}", "-S", "-x", "c"] if is_gcc else [f"--load-pass-plugin={path}"]
+        words = [compiler, *load, os.devnull, "-o", os.devnull]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode or done.stderr:
             raise Missing(first_line(done.stderr), f"apt-get install {package}, {REBUILD}")
         return path
@@ -192,56 +189,52 @@ def other_plugin(its: Optimization) -> Callable[[], str]:
 
 
 def plugins() -> list[Check]:
-    """Of each version; those of LLVM 22, GCC and MLIR under the optimizations' names alone."""
+    """The plugins of each version; those of LLVM 22, GCC and MLIR under their names alone."""
     return [
         attempt(
             f"plugin {name}" + (f", LLVM {llvm}" if llvm != 22 else ""),
             f"mlbridge flags {name}" + (f" --llvm {llvm}" if llvm != 22 else ""),
-            plugin(its.plugin, llvm),
+            plugin(optimization, llvm),
             required=(name, llvm) == ("phase-ordering", 22),
         )
         for llvm in (22, 19)
-        for name, its in OPTIMIZATIONS.items()
-        if llvm in its.versions
-    ] + [
-        attempt(f"plugin {name}", f"mlbridge flags {name}", other_plugin(its), required=False)
-        for name, its in OPTIMIZATIONS.items()
-        if not its.versions
+        for name, optimization in OPTIMIZATIONS.items()
+        if llvm in optimization.versions or (optimization.compiler != "llvm" and llvm == 22)
     ]
 
 
 def models() -> list[Check]:
-    """Those that are shipped, each opened with the engine that `mlbridge flags` takes."""
-    found = []
-    for name, its in OPTIMIZATIONS.items():
-        if its.model is None:
-            continue
-        scheme, more = ("onnx", " --effort 0; ONNX Runtime") if name == PHASES else ("native", "")
-        test = shipped_models(its, scheme)
-        line = f"mlbridge flags {name}{more}"
-        found.append(attempt(f"model {its.model}", line, test, required=False))
-    return found
+    """The shipped models, each opened with the engine that `mlbridge flags` takes."""
+    return [
+        attempt(
+            f"model {optimization.model}",
+            f"mlbridge flags {name}{' --effort 0; ONNX Runtime' * (optimization.engine == 'onnx')}",
+            shipped_models(optimization),
+            required=False,
+        )
+        for name, optimization in OPTIMIZATIONS.items()
+        if optimization.model is not None
+    ]
 
 
 def llvm_19() -> str:
-    """What it can do and what not."""
-    able = [name for name, its in OPTIMIZATIONS.items() if 19 in its.versions]
-    unable = [name for name, its in OPTIMIZATIONS.items() if its.versions and name not in able]
-    unable.append("IR2Vec embeddings")
-    said = program("clang-19")()
+    """Finds clang 19, and says which optimizations it has."""
+    of_llvm = [one for one in OPTIMIZATIONS.values() if one.compiler == "llvm"]
+    able = ", ".join(one.name for one in of_llvm if 19 in one.versions)
+    unable = ", ".join(one.name for one in of_llvm if 19 not in one.versions)
     return (
-        f"{said}: {', '.join(able)}, and mlbridge run; not {', '.join(unable)}, which need LLVM 22"
+        f"{program('clang-19')()}: {able}, and mlbridge run; not {unable}, IR2Vec embeddings, "
+        "which need LLVM 22"
     )
 
 
 def clang_asks() -> str:
-    from .flags import flags_line
-
+    """Compiles a file as `mlbridge flags phase-ordering` says."""
     clang = shutil.which("clang-22")
     if clang is None:
         raise Missing("clang-22 is not on the PATH", LLVM)
     try:
-        line = flags_line(parser().parse_args(["flags", "phase-ordering"]))
+        line = flags_line(parser(["flags"]).parse_args(["flags", "phase-ordering"]))
     except CommandError as error:
         raise Missing(str(error), "see the lines above") from None
     with tempfile.TemporaryDirectory(prefix="mlbridge-doctor-") as folder:

@@ -1,24 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""mlbridge inspect: what a model is, and what runs it."""
+"""`mlbridge inspect`: what a model is, and what runs it."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
-from ..errors import Error
-from ..inspection import Report, inspect
-from .common import DONE, CommandError
+from .arguments import JSON, Parser
+from .common import DONE
+
+if TYPE_CHECKING:
+    from ..inspection import Report
 
 WIDEST = 100
 
 
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge inspect`."""
+    parser.describe(
+        """\
+Shows what a model is: inputs and outputs, metadata, operators, parameters, the multiply-adds of one
+evaluation, which engines run it (and if not why), and what a compiler would contain that has it
+built in. MODEL is an .onnx or .ort file, a shared object of `mlbridge aot`, the folder of a
+TensorFlow SavedModel, or a URI (of a server only the signature and metadata are shown).""",
+        "example:\n  mlbridge inspect policy.onnx\n  mlbridge inspect unix:/tmp/policy.sock",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a file, a SavedModel's folder, or a URI")
+    parser.option("--options TEXT", "options of the onnx: URI, such as custom_ops=LIB", default="")
+    parser.option("--json", JSON)
+
+
 def run(options: argparse.Namespace) -> int:
     """Print what is known of a model."""
-    try:
-        report = inspect(options.model, options=options.options)
-    except Error as error:
-        raise CommandError(str(error)) from error
+    from ..inspection import inspect
+
+    report = inspect(options.model, options=options.options)
     if options.json:
         print(json.dumps(report.as_json(), indent=1, ensure_ascii=False))
         return DONE
@@ -29,8 +46,8 @@ def run(options: argparse.Namespace) -> int:
 
 def lines(report: Report) -> list[tuple[str, str]]:
     """Name and text of each line."""
-    what = "" if report.file_bytes is None else f": {report.format}, {report.file_bytes} bytes"
-    found = [("model", report.path + what)]
+    format_ = "" if report.file_bytes is None else f": {report.format}, {report.file_bytes} bytes"
+    found = [("model", report.path + format_)]
     if len(report.signatures) > 1:
         found += [(f"signature {key}", text) for key, text in sorted(report.signatures.items())]
     elif report.signature:

@@ -24,40 +24,59 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..channel_pair import ChannelPair, File, uses
+from ..llvm_channel.guardian import ENDING, SIGNALS, Guardian, end_processes, line_for
+from ..llvm_channel.pair import ChannelPair
+from ..optimizations import OPTIMIZATIONS
 from ..processes import Process, bound_to_this
+from .arguments import Parser, add_answering
 from .common import FAILED, CommandError, UsageError, must_be_writable
 
 if TYPE_CHECKING:
-    from ..interactive import InteractiveHost
+    from ..llvm_channel.host import InteractiveHost
 
-_BASE = "interactive-channel-base="
-#: What LLVM is told, but for the place of the channel, and which tools have the decision.
-SITES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "inliner": (
-        ("-enable-ml-inliner=release", f"-inliner-{_BASE}"),
-        ("clang", "opt"),
-    ),
-    "regalloc-eviction": (
-        ("-regalloc-enable-advisor=release", f"-regalloc-evict-{_BASE}"),
-        ("clang", "llc"),
-    ),
-    "regalloc-priority": (
-        ("-regalloc-enable-priority-advisor=release", f"-regalloc-priority-{_BASE}"),
-        ("clang", "llc"),
-    ),
-}
+#: The optimizations that LLVM's own advisors ask about.
+ADVISED = {name: one for name, one in OPTIMIZATIONS.items() if one.advisor}
 #: LLVM 19 writes its own decision over the feature callee_basic_block_count if it is to send it.
 INCLUDES_DEFAULT = 22
-_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 #: Seconds after which another signal is meant to kill; a terminal, `timeout` and make send several.
 _AGAIN = 1.0
-#: Seconds that a host may take to end once its compiler has.
-_ENDING = 2.0
+
+
+def advice(text: str) -> tuple[str, str]:
+    """The type of --advise."""
+    name, _, policy = text.partition("=")
+    if name not in ADVISED or not policy:
+        raise argparse.ArgumentTypeError(
+            f"expected SITE=POLICY with a site of {', '.join(ADVISED)}, got '{text}'"
+        )
+    return name, policy
+
+
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge run`."""
+    parser.describe(
+        f"""\
+Runs unmodified clang, opt or llc with a policy that answers LLVM's own ML advisors. SITE is
+{" or ".join(", ".join(ADVISED).rsplit(", ", 1))}. POLICY is a model file, a Python function
+(FILE.py:NAME, MODULE:NAME) or the URI of a model or server. The compiler is never left without an
+answer: if the policy fails, is late, or answers what LLVM can't take, a default is used.""",
+        """\
+The exit code is the compiler's; it is 1 if the policy fails and --on-failure fail is given. In a
+build, all this is the compiler: make CC="mlbridge run --advise … -- clang-22".
+
+example:
+  mlbridge run --advise inliner=policy.onnx -- clang-22 -Oz -c f.c
+  mlbridge run --advise regalloc-eviction=policy.py:evict -- llc-22 f.bc -o f.s""",
+    )
+    parser.takes_command = True
+    parser.usage = "mlbridge run --advise SITE=POLICY ... [OPTION ...] -- COMMAND ..."
+    parser.option("--advise SITE=POLICY ...", "who decides what; once for each site", type=advice)
+    add_answering(parser)
+    parser.option("--json FILE", "write what was decided, in numbers")
 
 
 def tool_of(command: str) -> str:
-    """What the command is: clang, opt or llc. CommandError if it is none."""
+    """The tool that a command is: clang, opt or llc. CommandError if it is none."""
     found = shutil.which(command)
     if found is None:
         raise CommandError(f"there is no command {command}")
@@ -74,12 +93,12 @@ def tool_of(command: str) -> str:
 
 
 def version_of(command: str) -> int:
-    """Its major version; 0 if that can't be seen."""
+    """The command's major version; 0 if that can't be seen."""
     found = os.path.realpath(shutil.which(command) or command)
     match = re.search(r"-(\d+)(?:[\d.]*|[\d.]*/bin/[^/]*)$", found)
     if match is None:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            said = subprocess.run(
+            printed = subprocess.run(
                 [command, "--version"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -87,19 +106,19 @@ def version_of(command: str) -> int:
                 errors="replace",
                 timeout=10,
                 check=False,
-            )
-            match = re.search(r"version (\d+)\.", said.stdout)
+            ).stdout
+            match = re.search(r"version (\d+)\.", printed)
     return 0 if match is None else int(match[1])
 
 
-def flags(sites: dict[str, str], tool: str, version: int, arguments: list[str]) -> list[str]:
-    """The tool's arguments with those that make it ask; `sites` has the channel of each."""
+def flags(channels: dict[str, str], tool: str, version: int, arguments: list[str]) -> list[str]:
+    """The tool's arguments with those that make it ask at these channels of optimizations."""
     added = [
-        option + (base if option.endswith(_BASE) else "")
-        for site, base in sites.items()
-        for option in SITES[site][0]
+        option + (base if option.endswith("-channel-base=") else "")
+        for name, base in channels.items()
+        for option in ADVISED[name].advisor
     ]
-    if "inliner" in sites and version >= INCLUDES_DEFAULT:
+    if "inliner" in channels and version >= INCLUDES_DEFAULT:
         added.append("-inliner-interactive-include-default")
     if tool != "clang":
         return [*added, *arguments]
@@ -122,96 +141,8 @@ def must_be_there(policy: str, option: str = "--advise") -> None:
         raise CommandError(f"{option}: {place} is not there")
 
 
-class Guardian:
-    """A process that outlives this one, to end the compilers that it leaves and their channels.
-
-    Without a host a compiler would wait for ever. (The kernel's own signal at a parent's death does
-    not reach the compilers that a driver starts.)
-    """
-
-    def __init__(self, bases: list[str], folder: str | None = None) -> None:
-        """Started before any thread. `folder` is removed with what is in it."""
-        read, self._write = os.pipe()
-        if os.fork() == 0:
-            try:
-                self._watch(read, bases, folder)
-            finally:
-                os._exit(0)
-        os.close(read)
-
-    def _watch(self, read: int, bases: list[str], folder: str | None) -> None:
-        os.setsid()
-        for number in _FORWARDED:
-            signal.signal(number, signal.SIG_IGN)
-        # What others wait for the end of must not stay open: a build's pipes.
-        os.dup2(read, 0)
-        os.closerange(1, 1 << 16)
-        said = b""
-        while data := os.read(0, 100):
-            said += data
-            if said.endswith(b"done\n"):
-                return
-        _end(said)
-        for base in bases:
-            _close(base)
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def group(self, leader: Process) -> None:
-        """This process group, too."""
-        os.write(self._write, _told("group", leader))
-
-    def compiler(self, process: Process, channel: tuple[File, File]) -> None:
-        """This one, too, as long as it has the channel open."""
-        with contextlib.suppress(OSError):
-            os.write(self._write, _told("process", process, *channel[0], *channel[1]))
-
-    def done(self) -> None:
-        """All is well."""
-        with contextlib.suppress(OSError):
-            os.write(self._write, b"done\n")
-        os.close(self._write)
-
-
-def _told(kind: str, process: Process, *more: int) -> bytes:
-    return " ".join(map(str, (kind, *process, *more))).encode() + b"\n"
-
-
-def _end(told: bytes) -> None:
-    """End these groups and processes, a line each. They may first remove what they have written."""
-    ends: list[Callable[[int], bool]] = []
-    for line in told.splitlines():
-        with contextlib.suppress(ValueError):  # a policy has the pipe open, too
-            kind, *said = line.split()
-            number, began, *channel = map(int, said)
-            process = Process(number, began)
-            if kind == b"group":
-                ends.append(process.signal_group)
-            elif uses(process, *zip(channel[::2], channel[1::2], strict=True)):
-                ends.append(process.signal)
-
-    def send(number: int) -> bool:
-        return sum(end(number) for end in ends) > 0
-
-    send(signal.SIGTERM)
-    until = time.monotonic() + _ENDING
-    while send(0) and time.monotonic() < until:
-        time.sleep(0.01)
-    send(signal.SIGKILL)
-
-
-def _close(base: str) -> None:
-    """Remove the channel of a process that is being killed, unless it has another host."""
-    until = time.monotonic() + _ENDING
-    while time.monotonic() < until:
-        with contextlib.suppress(Exception):  # it still has its lock
-            ChannelPair(base).close()
-            return
-        time.sleep(0.01)
-
-
 class Compiler:
-    """The process and what it starts: a group of their own, so that all can be ended."""
+    """The compiler's process and what it starts: a group, so that all can be ended."""
 
     def __init__(self, words: list[str]) -> None:
         # Read from a terminal, which only the group in front may: it stays in that.
@@ -237,7 +168,7 @@ class Compiler:
         return Process.of(self.process.pid) if self._own_group else None
 
     def signal(self, number: int) -> None:
-        """To all of it; nothing if it has ended."""
+        """Send all of the group a signal; nothing happens if it has ended."""
         with contextlib.suppress(OSError):
             if self.process.returncode is None:
                 if self._own_group:
@@ -246,7 +177,8 @@ class Compiler:
                     os.kill(self.process.pid, number)
 
     def wait(self) -> int:
-        """Its exit code as a shell has it, once it has ended; signals to this one go to it too."""
+        """Wait for its end, and return the exit code as a shell has it; signals to this process are
+        forwarded."""
         first: float | None = None
 
         def forward(number: int, frame: FrameType | None) -> None:
@@ -262,8 +194,9 @@ class Compiler:
 
 @contextlib.contextmanager
 def _on(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """While this lasts, the handler gets signals that would end this process."""
     before = {}
-    for number in _FORWARDED:
+    for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             before[number] = signal.signal(number, handler)
     try:
@@ -274,13 +207,13 @@ def _on(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
 
 
 class Answering(threading.Thread):
-    """Answers the compiler at one site, on a thread; ends the compiler if that fails."""
+    """Answers the compiler about one optimization, and ends it if that fails."""
 
     def __init__(
-        self, options: argparse.Namespace, site: str, policy: str, pair: ChannelPair
+        self, options: argparse.Namespace, optimization: str, policy: str, pair: ChannelPair
     ) -> None:
-        super().__init__(name=f"mlbridge {site}", daemon=True)
-        self.site = site
+        super().__init__(name=f"mlbridge {optimization}", daemon=True)
+        self.optimization = optimization
         self.pair = pair
         self.compiler: Compiler | None = None
         self.failure = ""
@@ -292,7 +225,7 @@ class Answering(threading.Thread):
         try:
             if not self.pair.wait():
                 return
-            from ..interactive import InteractiveHost
+            from ..llvm_channel.host import InteractiveHost
 
             self.host = InteractiveHost(
                 self.pair,
@@ -309,11 +242,11 @@ class Answering(threading.Thread):
             self.compiler.signal(signal.SIGKILL)
 
     def finish(self) -> dict[str, Any]:
-        """Its statistics, once the compiler has ended."""
+        """End once the compiler has ended, and return the statistics."""
         if self.host is not None:
             self.host.stop()
         self.pair.wake()
-        self.join(_ENDING)
+        self.join(ENDING)
         return {} if self.host is None else self.host.statistics.described()
 
 
@@ -326,14 +259,14 @@ def run(options: argparse.Namespace) -> int:
     if not advised or len(advised) != len(options.advise):
         raise UsageError("state each site once: --advise SITE=POLICY")
     tool = tool_of(words[0])
-    for site, policy in advised.items():
-        if tool not in SITES[site][1]:
-            raise UsageError(f"--advise {site}: {tool} does not decide that")
+    for name, policy in advised.items():
+        if tool not in ADVISED[name].tools:
+            raise UsageError(f"--advise {name}: {tool} does not decide that")
         must_be_there(policy)
-        if any(word.lstrip("-").startswith(f"{site}-model=") for word in words):
+        if any(word.lstrip("-").startswith(f"{name}-model=") for word in words):
             raise UsageError(
-                f"--advise {site}: the compiler's own arguments ask a model for that already "
-                f"(mlbridge flags {site}); leave one of them out"
+                f"--advise {name}: the compiler's own arguments ask a model for that already "
+                f"(mlbridge flags {name}); leave one of them out"
             )
     if options.log:
         try:
@@ -342,9 +275,9 @@ def run(options: argparse.Namespace) -> int:
             raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
     if options.json:
         must_be_writable("--json", options.json)
-    code, ended = supervised(lambda tell: advise(options, words, tool, tell))
+    code, ended = supervised(lambda groups: advise(options, words, tool, groups))
     if ended:
-        named = ", ".join(f"{site}={policy}" for site, policy in advised.items())
+        named = ", ".join(f"{name}={policy}" for name, policy in advised.items())
         print(
             f"mlbridge run: the host of {named} was ended {ended}; the compiler is, too",
             file=sys.stderr,
@@ -354,28 +287,28 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def write_statistics(path: str, code: int, sites: dict[str, dict[str, Any]]) -> None:
-    """What --json says; without sites if the host has not lived to tell."""
+def write_statistics(path: str, code: int, statistics: dict[str, dict[str, Any]]) -> None:
+    """Write the file of --json; `statistics` is empty if the host has been ended."""
     with open(path, "w", encoding="utf-8") as file:
-        json.dump({"exit-code": code, "sites": sites}, file)
+        json.dump({"exit-code": code, "sites": statistics}, file)
 
 
 def supervised(body: Callable[[int], int]) -> tuple[int, str]:
-    """The exit code of `body`, which runs in a process of its own, and how that was ended if not by
-    `body`. Then the process groups that it has written to its pipe, a line each, are ended, too.
+    """Run `body` in a process of its own, and return the exit code and how the process was ended if
+    not by `body`. Then the groups that it has written to its pipe, a line each, are ended, too.
 
     A policy may end its process, with 0: the build must not take that for the compiler's success.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     bind = bound_to_this()
-    told, tell = os.pipe()
+    read, write = os.pipe()
     child = os.fork()
     if child == 0:
         code = FAILED
         try:
             if bind(signal.SIGKILL):
-                code = body(tell)
+                code = body(write)
         except CommandError as error:
             print(f"mlbridge run: {' '.join(str(error).split())}", file=sys.stderr)
             code = error.code
@@ -385,7 +318,7 @@ def supervised(body: Callable[[int], int]) -> tuple[int, str]:
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
                 sys.stderr.flush()
-            os.write(tell, b"done")
+            os.write(write, b"done")
             # The interpreter's own end is aborted by a thread that comes back from a policy.
             os._exit(code)
 
@@ -395,57 +328,57 @@ def supervised(body: Callable[[int], int]) -> tuple[int, str]:
         if process is not None:
             process.signal(number)
 
-    os.close(tell)
+    os.close(write)
     with _on(forward):
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os.set_blocking(told, False)  # the policy's own processes may have it open
-    with open(told, "rb", buffering=0) as pipe:
-        said = pipe.read(1000) or b""
-    if said.endswith(b"done"):
+    os.set_blocking(read, False)  # the policy's own processes may have it open
+    with open(read, "rb", buffering=0) as pipe:
+        lines = pipe.read(1000) or b""
+    if lines.endswith(b"done"):
         return code, ""
-    _end(said)
+    end_processes(lines)
     if code >= 0:
         return FAILED, f"with exit code {code}"
     return 128 - code, f"by signal {-code}"
 
 
-def advise(options: argparse.Namespace, words: list[str], tool: str, tell: int) -> int:
-    """Run the compiler, whose process group `tell` gets, with a host for each site."""
+def advise(options: argparse.Namespace, words: list[str], tool: str, groups: int) -> int:
+    """Run the compiler, whose process group is written to `groups`, with its hosts."""
     advised = dict(options.advise)
     folder = tempfile.mkdtemp(prefix="mlbridge-run-")
-    bases = {site: os.path.join(folder, site) for site in advised}
-    guardian = Guardian(list(bases.values()), folder)
+    channels = {name: os.path.join(folder, name) for name in advised}
+    guardian = Guardian(list(channels.values()), folder)
     threads: list[Answering] = []
     try:
-        for site, policy in advised.items():
-            pair = ChannelPair(bases[site], guardian.compiler)
-            threads.append(Answering(options, site, policy, pair))
-        version = version_of(words[0]) if "inliner" in bases else 0
-        compiler = Compiler([words[0], *flags(bases, tool, version, words[1:])])
+        for name, policy in advised.items():
+            pair = ChannelPair(channels[name], guardian.compiler)
+            threads.append(Answering(options, name, policy, pair))
+        version = version_of(words[0]) if "inliner" in channels else 0
+        compiler = Compiler([words[0], *flags(channels, tool, version, words[1:])])
         if (group := compiler.group) is not None:
             guardian.group(group)
-            os.write(tell, _told("group", group))
+            os.write(groups, line_for("group", group))
         for thread in threads:
             thread.compiler = compiler
             thread.start()
         with first_traceback():
             code = compiler.wait()
-            told = {thread.site: thread.finish() for thread in threads}
+            statistics = {thread.optimization: thread.finish() for thread in threads}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         guardian.done()
-    report(threads, told)
-    broken = any(numbers.get("broken") for numbers in told.values())
+    report(threads, statistics)
+    broken = any(numbers.get("broken") for numbers in statistics.values())
     if any(thread.failure for thread in threads) or (broken and code == 0):
         code = FAILED
     if options.json:
-        write_statistics(options.json, code, told)
+        write_statistics(options.json, code, statistics)
     return code
 
 
 @contextlib.contextmanager
 def first_traceback() -> Iterator[None]:
-    """Shows that alone of a policy that fails, which may be asked thousands of times."""
+    """Logs only the first traceback of a policy, which may fail thousands of times."""
     shown = 0
 
     def first(record: object) -> bool:
@@ -461,10 +394,10 @@ def first_traceback() -> Iterator[None]:
         logger.removeFilter(first)
 
 
-def report(threads: list[Answering], told: dict[str, dict[str, Any]]) -> None:
-    """Say what went wrong."""
+def report(threads: list[Answering], statistics: dict[str, dict[str, Any]]) -> None:
+    """Print what went wrong."""
     for thread in threads:
-        numbers = told[thread.site]
+        numbers = statistics[thread.optimization]
         text = thread.failure or numbers.get("first-broken", "")
         if not text and numbers.get("defaults"):
             text = (
@@ -472,6 +405,6 @@ def report(threads: list[Answering], told: dict[str, dict[str, Any]]) -> None:
                 f"{numbers.get('first-failure')}"
             )
         if text:
-            print(f"mlbridge run: {thread.site}: {' '.join(text.split())}", file=sys.stderr)
+            print(f"mlbridge run: {thread.optimization}: {' '.join(text.split())}", file=sys.stderr)
         if "log-failure" in numbers:
             print(f"mlbridge run: {numbers['log-failure']}; not logged", file=sys.stderr)

@@ -1,35 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`mlbridge serve`, `record` and `replay`: servers until Ctrl-C or SIGTERM; `mlbridge stats`."""
+"""`mlbridge serve`: a server that answers until Ctrl-C or SIGTERM, as `record` and `replay` do."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
+import functools
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .. import files
-from .._core import Model, Statistics
 from ..errors import Error
-from ..server import Server
-from .common import DONE, FAILED, CommandError, UsageError
-from .flags import SCHEMES
+from ..uri import SCHEMES
+from .arguments import AT, Parser, add_answering, assignment, number_from_one, seconds
+from .common import DONE, CommandError, UsageError, show
 
 if TYPE_CHECKING:
-    from ..interactive import InteractiveHost
+    from .._core import Statistics
+    from ..llvm_channel.host import InteractiveHost
+    from ..server import Server
 
-#: Where servers can listen; other transports are components.
+#: The schemes of addresses at which servers can listen; other transports are components.
 PLACES = ("unix", "shm", "pipe", "grpc")
-#: Seconds that a server may take to say what it has done.
-DEADLINE = 5.0
-#: Where LLVM's own advisors ask.
+#: The prefix of a channel at which LLVM's own advisors ask.
 INTERACTIVE = "llvm-interactive:"
+
+
+def limit(text: str) -> tuple[str, int | str]:
+    """The type of --limit."""
+    name, value = assignment("NAME=NUMBER", text)
+    try:
+        return name, value if name == "handshake_time" else number_from_one(value)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error}") from None
+
+
+def add_listening(parser: Parser) -> None:
+    """The options that every server has."""
+    parser.option("--at URI", AT, required=True)
+    parser.option("--json", "print the final statistics as JSON")
+
+
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge serve`."""
+    parser.describe(
+        """\
+Serves a model to compilers until Ctrl-C or SIGTERM. Prints `ready URI` once they can connect, and
+its statistics at the end.""",
+        """\
+MODEL is
+  FILE.onnx         answered by ONNX Runtime as in process; its inputs and outputs are the signature
+  FILE.pt           TorchScript (state --signature), or a program saved by torch.export
+  MODULE:NAME       a Python policy(observation, context), or a function without arguments that
+  FILE.py:NAME      makes one, or a torch.nn.Module and its Signature
+  URI               of another model, only at llvm-interactive:BASE
+
+With --batch, the requests to an ONNX network or exported program are concatenated along the dynamic
+first dimension that all its inputs and outputs must have; a torch.nn.Module and a Python policy get
+an additional leading dimension.
+
+example:
+  mlbridge serve policy.onnx --at unix:/tmp/policy.sock --batch 64 --max-wait 1ms""",
+    )
+    parser.add_argument("model", metavar="MODEL", help="what to serve; see below")
+    parser.option("--batch N", "answer up to N waiting requests in one call", type=number_from_one)
+    parser.option(
+        "--max-wait TIME", "how long the first request of a batch waits for more: 1ms", type=seconds
+    )
+    parser.option("--pad X", "pad shorter inputs of a batch with X", type=float)
+    parser.option("--signature TEXT", "such as '(x: float32[4]) -> (action: int64)'")
+    parser.option(
+        "--agent NAME=MODEL ...",
+        "answer compilers that state this agent with another model; may be repeated",
+        type=functools.partial(assignment, "NAME=MODEL"),
+    )
+    parser.option(
+        "--limit NAME=NUMBER ...",
+        "a limit of docs/serving.md, such as max_connections=2000; may be repeated",
+        type=limit,
+    )
+    add_answering(parser.add_argument_group("at llvm-interactive:BASE (docs/llvm-advice.md)"))
+    add_listening(parser)
 
 
 class Stop:
@@ -65,7 +121,7 @@ class Stop:
 def serve_until_stopped(
     options: argparse.Namespace, serving: Callable[..., Statistics], *arguments: Any, **named: Any
 ) -> int:
-    """Have it serve at --at until a signal, and show what was done."""
+    """Call `serving` to serve at --at until a signal, and print its statistics."""
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", options.at)
     name = scheme[0] if scheme else ""
     if name not in PLACES and not files.find_component("transport", name):
@@ -117,10 +173,11 @@ def run(options: argparse.Namespace) -> int:
 
 def serve_llvm(options: argparse.Namespace) -> int:
     """Answer the compilers at a channel of LLVM's own, one after another."""
-    from ..channel_pair import ChannelPair
-    from ..interactive import InteractiveHost
+    from ..llvm_channel.guardian import Guardian
+    from ..llvm_channel.host import InteractiveHost
+    from ..llvm_channel.pair import ChannelPair
     from ..loading import parse_signature
-    from .run import Guardian, first_traceback, must_be_there
+    from .run import first_traceback, must_be_there
 
     base = options.at.removeprefix(INTERACTIVE)
     for name in ("batch", "max_wait", "pad", "agent", "limit"):
@@ -165,53 +222,3 @@ def serve_llvm(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         os._exit(DONE)
     return DONE
-
-
-def record(options: argparse.Namespace) -> int:
-    """Keep what another model is asked and answers."""
-    from ..recording import record
-
-    failures: list[str] = []
-
-    def failed(why: str) -> None:
-        failures.append(why)
-        print(f"mlbridge: {why}; what follows is not recorded", file=sys.stderr, flush=True)
-
-    code = serve_until_stopped(
-        options, record, options.model, options.at, options.file, failed=failed
-    )
-    return FAILED if failures else code
-
-
-def replay(options: argparse.Namespace) -> int:
-    """Answer from a recording."""
-    from ..recording import replay
-
-    def damaged(why: str) -> None:
-        print(f"mlbridge replay: {why}", file=sys.stderr, flush=True)
-
-    return serve_until_stopped(options, replay, options.file, options.at, damaged=damaged)
-
-
-def stats(options: argparse.Namespace) -> int:
-    """Print what a running server has done."""
-    try:
-        found = Model.open(options.uri, deadline=DEADLINE).statistics()
-    except Error as error:
-        raise CommandError(str(error)) from error
-    numbers: dict[str, object] = dict(found)
-    for name, text in found.items():
-        with contextlib.suppress(ValueError, RecursionError):  # one that is no number
-            numbers[name] = json.loads(text)
-    show(numbers, as_json=options.json)
-    return DONE
-
-
-def show(numbers: Mapping[str, object], *, as_json: bool) -> None:
-    """Print them, one a line."""
-    if as_json:
-        print(json.dumps(numbers), flush=True)
-        return
-    width = max(map(len, numbers), default=0)
-    for name, value in numbers.items():
-        print(f"{name:{width}}  {value}", flush=True)

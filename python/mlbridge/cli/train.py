@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`mlbridge train`."""
+"""`mlbridge train`: a training with the compiler as the environment."""
 
 from __future__ import annotations
 
@@ -13,11 +13,84 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Error
+from ..optimizations import OPTIMIZATIONS
 from ..reading import read_json
-from .common import DONE, CommandError, UsageError, assignment
+from .arguments import Parser, assignment, number_from_one
+from .common import DONE, CommandError, UsageError
 
-NEED_CORPUS = ("phase-ordering", "register-allocation", "loop-distribution")
+TRAINED = [name for name, one in OPTIMIZATIONS.items() if one.trained]
 PATHS = ("actions", "cache", "corpus", "vocabulary")  # options of environments that are files
+
+
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge train`."""
+    parser.describe(
+        """\
+Trains a policy in the folder DIR: settings.json, progress.jsonl, checkpoints, TensorBoard's events,
+curve.png, README.md and in the end policy.onnx, which every runner takes. ENV is `phase-ordering`,
+which starts stock opt-22, `register-allocation` or `loop-distribution`, which have a network for
+each agent, or the URI of an environment with one agent. After a kill, --resume loses at most the
+iteration that was running. Needs what pip install '.[train]' installs in MLBridge's
+source tree.""",
+        """\
+example:
+  mlbridge train phase-ordering --corpus modules/ --algorithm maskable-ppo -o policy/
+  mlbridge train phase-ordering --corpus modules/ --algorithm dqn --set lr=0.001 -o policy/
+  mlbridge train --config models/poset-rl/double-dqn.json --corpus modules/ -o policy/""",
+    )
+    add_training_arguments(parser)
+    parser.option(
+        "--workers N", "processes with a compiler each, besides this one (default: 0)", type=int
+    )
+
+
+def add_training_arguments(parser: Parser) -> None:
+    """The options that `mlbridge train` and `mlbridge tune` have."""
+    parser.add_argument(
+        "environment",
+        metavar="ENV",
+        nargs="?",
+        help=f"{', '.join(TRAINED)}, or a URI (also in FILE)",
+    )
+    parser.option(
+        "--config FILE",
+        "defaults for all that follows, as JSON: the settings.json of a training, or one of "
+        "models/poset-rl; its paths start at its folder",
+    )
+    parser.option("-o DIR", "the folder of the training", dest="output", required=True)
+    parser.option(
+        "--corpus CORPUS ...",
+        "a corpus (--option part=training: a part of it), modules, or a folder of them; may be "
+        "repeated for modules",
+    )
+    parser.option(
+        "--observation",
+        "of phase-ordering: counts of its instructions (default), or its embedding by LLVM's "
+        "IR2Vec, flow-aware or symbolic",
+        choices=["counts", "ir2vec", "ir2vec-symbolic"],
+    )
+    parser.option("--vocabulary FILE", "of `mlbridge vocabulary`, instead of the shipped one")
+    parser.option(
+        "--algorithm",
+        "maskable-ppo is Stable-Baselines3's, imitation learns from a teacher (--set teacher=FILE: "
+        "a recording), and neither needs Ray; the others are RLlib's, where a2c is ppo with its "
+        "settings (default: ppo)",
+        choices=["ppo", "appo", "dqn", "a2c", "maskable-ppo", "imitation"],
+    )
+    parser.option("--steps N", "of the environment, in all (default: 20000)", type=number_from_one)
+    parser.option("--seed N", "the same numbers again, without workers (default: 0)", type=int)
+    parser.option("--resume", "go on with the training in DIR")
+    parser.option("--ray ADDRESS", "a Ray cluster that is running (default: started here)")
+    parser.option(
+        "--option NAME=VALUE ...",
+        "of the environment, such as max_steps=20; may be repeated",
+        type=value,
+    )
+    parser.option(
+        "--set NAME=VALUE ...",
+        "of the algorithm, such as lr=0.001; may be repeated",
+        type=value,
+    )
 
 
 def value(text: str) -> tuple[str, Any]:
@@ -52,7 +125,7 @@ def configured(file: str) -> dict[str, Any]:
 
 
 def settings_of(options: argparse.Namespace) -> Any:
-    """What is asked for: the options over the file."""
+    """The settings: those of the file, unless an option says otherwise."""
     asked = configured(options.config) if options.config else {"options": {}, "settings": {}}
     for name in ("environment", "algorithm", "steps", "workers", "seed"):
         if (given := getattr(options, name, None)) is not None:
@@ -64,7 +137,7 @@ def settings_of(options: argparse.Namespace) -> Any:
     if options.corpus:
         places = [os.path.abspath(p) if os.path.exists(p) else p for p in options.corpus]
         asked["options"]["corpus"] = places[0] if len(places) == 1 else places
-    elif asked["environment"] in NEED_CORPUS and "corpus" not in asked["options"]:
+    elif asked["environment"] in TRAINED and "corpus" not in asked["options"]:
         needs = asked["environment"]
         raise UsageError(f"{needs} needs --corpus: modules, or a folder of them")
     if options.observation:
@@ -81,7 +154,7 @@ def settings_of(options: argparse.Namespace) -> Any:
 
 @contextmanager
 def one_line(output: str) -> Iterator[None]:
-    """How trainings in a folder fail."""
+    """Turns the errors of a training in a folder into those of a command."""
     try:
         yield
     except Error as error:

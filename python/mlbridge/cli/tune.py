@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`mlbridge tune`."""
+"""`mlbridge tune`: several trainings with settings that are drawn."""
 
 from __future__ import annotations
 
@@ -8,8 +8,32 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .arguments import Parser, assignment, number_from_one
 from .common import DONE
-from .train import one_line, settings_of
+from .train import add_training_arguments, one_line, settings_of
+
+
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge tune`."""
+    parser.describe(
+        """\
+Searches for good settings by Ray Tune: each trial is a training in DIR/trials, and those whose
+reward is behind are ended early (ASHA). DIR/best.json has the trials, best first, DIR/policy.onnx
+the best policy. Needs what pip install '.[train]' installs in MLBridge's
+source tree.""",
+        """\
+example:
+  mlbridge tune phase-ordering --corpus modules/ --search lr=1e-5..1e-2 --trials 8 -o tuned/""",
+    )
+    add_training_arguments(parser)
+    parser.option(
+        "--search NAME=RANGE ...",
+        "a setting to draw: LOW..HIGH (whole numbers: 1..5), or choices A,B,C; also of `algorithm` "
+        "and `seed`",
+        type=lambda text: assignment("NAME=RANGE", text),
+    )
+    parser.option("--trials N", "(default: 8)", type=number_from_one, default=8)
+    parser.option("--at-once N", "trials (default: 1)", type=number_from_one, default=1)
 
 
 def run(options: argparse.Namespace) -> int:

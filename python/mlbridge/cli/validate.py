@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""mlbridge validate: builds with and without a model, compared: a table, a chart, a report."""
+"""`mlbridge validate`: builds with and without a model, compared in a table, a chart, a report."""
 
 from __future__ import annotations
 
@@ -19,65 +19,131 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from .. import files
+from ..optimizations import LEVELS, OPTIMIZATIONS
 from ..spills import RECORD
-from .common import DONE, FAILED, OPTIMIZATIONS, CommandError, UsageError, must_be_writable
-from .flags import (
-    ALLOCATION,
-    EVICTION,
-    PHASES,
-    asked_of,
-    attempt,
-    compiler_of,
-    effort_of,
-    must_open,
-    quoted,
-    words,
-)
+from .arguments import Parser, number_from_one, positive_seconds
+from .command_line import words
+from .common import DONE, FAILED, CommandError, UsageError, must_be_writable
+from .flags import quoted
+from .models import must_open
+from .probe import compiler_file, must_ask
+from .request import Request, add_models, default_of, request_of
 
 if TYPE_CHECKING:
     from ..measuring import Ratio
-    from ..validation import Comparison, Report
+    from ..validation import Comparison, Report, Way
 
-#: Whose spills are counted.
-ALLOCATING = (EVICTION, "regalloc-priority", ALLOCATION)
 MOST_GROWN = 5
 WIDEST = 60
+
+
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge validate`."""
+    parser.describe(
+        """\
+Builds a source tree with a plain compiler and with one that asks a model, in copies of the tree and
+in turns; runs commands in both; compares outputs, executable bytes of the object files, compile
+time and run time and, for register allocation, what is spilled, with 95 % confidence intervals.
+Exits with 1 if a build or command fails, if an output differs, or if the model is not asked or
+fails.""",
+        """\
+COMMAND builds a tree. It is told the compiler by $CC and $CXX, and the level by $CFLAGS and
+$CXXFLAGS. One word is run by the shell: -- 'make CC="$CC"'. Without options of its own it needs no
+--. There is nothing to compare of mlir-tiling, which is for mlir-opt.
+
+example:
+  mlbridge validate phase-ordering --run './prog < input' --json report.json -- make -j2
+  mlbridge validate phase-ordering --tree a --tree b --prepare ./configure -- make
+  mlbridge validate register-allocation --level O3 --run ./bench -- make""",
+    )
+    parser.takes_command = True
+    parser.usage = "mlbridge validate optimization [...] [OPTION ...] -- COMMAND ..."
+    add_models(parser)
+    parser.option("--tree DIR ...", "a source tree (default: .); each is built the same way")
+    parser.option("--prepare COMMAND", "run before the build, not measured: ./configure")
+    parser.option(
+        "--level", f"the -O level (default: {default_of(lambda one: one.level)})", choices=LEVELS
+    )
+    parser.option("--run COMMAND ...", "run in each built tree, its output compared")
+    parser.option("--output FILE ...", "a file that the commands write, to be compared")
+    parser.option(
+        "--repeat N", "build and run so often (default: 3)", type=number_from_one, default=3
+    )
+    parser.option(
+        "--timeout TIME",
+        "the most for a build or command: 90s (default: 10m)",
+        type=positive_seconds,
+        default=600.0,
+    )
+    parser.option("--work DIR", "keep the copies here (default: a temporary folder, removed)")
+    parser.option("--json FILE", "write a report")
+    parser.option("--chart FILE", "draw a chart: chart.png, chart.svg (needs matplotlib)")
+
+
+def optimizations_and_build(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """The parts of the command line; without -- the build begins after the optimizations."""
+    names, build = options.optimizations, options.build
+    if not build:
+        begin = next((i for i, word in enumerate(names) if word not in OPTIMIZATIONS), len(names))
+        names, build = names[: max(begin, 1)], names[max(begin, 1) :]
+    if not build and names[0] in OPTIMIZATIONS:
+        raise UsageError(
+            "the following arguments are required: COMMAND, which builds a tree, such as -- make"
+        )
+    known = [name for name, one in OPTIMIZATIONS.items() if one.levels]
+    for name in names:
+        if name in OPTIMIZATIONS and name not in known:
+            raise UsageError(
+                f"{name} has no builds of programs to compare: it is for"
+                f" {OPTIMIZATIONS[name].command()}; the others are {', '.join(known)}"
+            )
+    return names, build
+
+
+def is_never_larger(request: Request) -> bool:
+    """True if no object may be larger. Others than phase ordering act after what it measures."""
+    return all(query.effort and query.optimization.candidates for query in request.queries)
+
+
+def ways(request: Request) -> tuple[Way, Way]:
+    """The builds that are compared: the baseline's and the policy's."""
+    from .. import validation
+
+    def line(logs: Path | None) -> list[str]:
+        logged = request._replace(log=os.path.abspath(logs) if logs else None)
+        return [quoted(word) for word in words(logged)]
+
+    if all(query.optimization.takes("log") for query in request.queries):
+        return validation.PLAIN, validation.Way("policy", lambda logs: nullcontext(line(logs)))
+    allocates = any(query.optimization.allocates for query in request.queries)
+    records = RECORD if allocates else ()
+    return (  # recordings take time, so they aren't written where time is measured
+        replace(validation.PLAIN, counts=lambda _: nullcontext(records)),
+        validation.Way(
+            "policy",
+            lambda _: nullcontext(line(None)),
+            counts=lambda logs: nullcontext([*line(logs), *records]),
+        ),
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Build, run, compare, and print."""
     from .. import validation
-    from ..errors import Error
 
     if options.output and not options.run:
         raise UsageError("--output is a file that a command writes; add --run COMMAND")
-    if not options.build:  # without --, it begins after the optimizations
-        named = options.optimizations
-        begin = next((i for i, word in enumerate(named) if word not in OPTIMIZATIONS), len(named))
-        begin = max(begin, 1)
-        options.optimizations, options.build = named[:begin], named[begin:]
-    if not options.build and options.optimizations[0] in OPTIMIZATIONS:
-        raise UsageError(
-            "the following arguments are required: COMMAND, which builds a tree, such as -- make"
-        )
-    known = [name for name, one in OPTIMIZATIONS.items() if not one.mlir]
-    for name in options.optimizations:
-        if name in OPTIMIZATIONS and name not in known:
-            raise UsageError(
-                f"{name} has no builds of programs to compare: it is for"
-                f" {OPTIMIZATIONS[name].compiler(22)}; the others are {', '.join(known)}"
-            )
-    compiler = compiler_of(options)
-    asked = asked_of(options, files.onnx_runtime())
-    options.level = options.level or OPTIMIZATIONS[asked[0].optimization].level
-    others = [one.optimization for one in asked if one.optimization != PHASES]
-    # Only the logs of phase ordering say what failed; the others then fail the build.
-    options.levels, options.on_failure = options.level, "fail" if others else None
-    options.log = None
-    for one in asked:
-        for uri in one.uris:
+    options.optimizations, words_of_build = optimizations_and_build(options)
+    request = request_of(options, files.onnx_runtime())
+    compiler = compiler_file(request)
+    level = options.level or request.queries[0].optimization.level
+    # Only a log of the plugin's own says what failed; without one a failure fails the build.
+    has_logs = all(query.optimization.takes("log") for query in request.queries)
+    request = request._replace(levels=level, on_failure=None if has_logs else "fail")
+    for query in request.queries:
+        for uri in query.uris:
             must_open(uri)
-    attempt(options, asked)
+    must_ask(request)
     formats = chart_formats() if options.chart else ()
     if options.chart and Path(options.chart).suffix[1:] not in formats:
         endings = ", ".join(f".{name}" for name in formats)
@@ -86,18 +152,7 @@ def run(options: argparse.Namespace) -> int:
         if place:
             must_be_writable(name, place)
 
-    def line(logs: Path | None) -> list[str]:
-        options.log = logs and str(logs)
-        return [quoted(word) for word in words(options, asked)]
-
-    records = RECORD if not set(others).isdisjoint(ALLOCATING) else ()
-    policy = validation.Way("policy", lambda logs: nullcontext(line(None if others else logs)))
-    baseline = validation.PLAIN
-    if others:  # whose recordings take time
-        policy = replace(policy, counts=lambda logs: nullcontext([*line(logs), *records]))
-        baseline = replace(baseline, counts=lambda _: nullcontext(records))
-
-    build = options.build[0] if len(options.build) == 1 else shlex.join(options.build)
+    build = words_of_build[0] if len(words_of_build) == 1 else shlex.join(words_of_build)
     trees = [Path(tree).resolve() for tree in options.tree or ["."]]
     programs = [
         validation.Program(
@@ -107,35 +162,33 @@ def run(options: argparse.Namespace) -> int:
             prepare=options.prepare or "",
             runs=tuple(options.run),
             outputs=tuple(options.output),
-            cflags=f"-{options.level}",
+            cflags=f"-{level}",
         )
         for tree in trees
     ]
-    total = validation.steps(programs, options.repeat, bool(others))
+    baseline, policy = ways(request)
+    total = validation.steps(programs, options.repeat, not has_logs)
     try:
         with folder(options.work) as work, progress(total) as done:
             report = validation.validate(
                 programs,
                 policy,
                 work,
-                # One that is found by its name may look at the name by which it is called.
-                compiler=compiler if os.sep in options.compiler else options.compiler,
+                # A compiler that is found by its name may look at how it is called.
+                compiler=compiler if os.sep in request.compiler else request.compiler,
                 repeat=options.repeat,
                 timeout=options.timeout,
-                # What others do afterwards, no candidate was measured with.
-                never_larger=effort_of(options, PHASES) > 0 and not others,
+                never_larger=is_never_larger(request),
                 baseline=baseline,
                 progress=done,
             )
-    except (Error, OSError) as error:
-        raise CommandError(str(error)) from error
     except KeyboardInterrupt:
         raise CommandError("interrupted") from None
     show(report)
     found = {
-        "models": {one.optimization: one.uri for one in asked},
-        "level": options.level,
-        "effort": max(effort_of(options, one.optimization) for one in asked),
+        "models": {query.optimization.name: query.uri for query in request.queries},
+        "level": level,
+        "effort": max(query.effort for query in request.queries),
         "compiler": compiler,
         "repeat": options.repeat,
     }
@@ -150,7 +203,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def folder(stated: str | None) -> Iterator[Path]:
-    """Where copies go; a temporary folder is removed, also after Ctrl-C and SIGTERM."""
+    """The folder for copies; a temporary one is removed, also after Ctrl-C and SIGTERM."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if stated is not None:
@@ -158,8 +211,8 @@ def folder(stated: str | None) -> Iterator[Path]:
             return
         with tempfile.TemporaryDirectory(
             prefix="mlbridge-validate-", ignore_cleanup_errors=True
-        ) as made:
-            yield Path(made)
+        ) as temporary:
+            yield Path(temporary)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -182,12 +235,12 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
 
 
 def printable(text: str) -> str:
-    """On one line, without what a terminal would obey."""
+    """The text on one line, without what a terminal would obey."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
 def named(report: Report, one: Comparison, text: str) -> str:
-    """With the program's name, if there are several."""
+    """The text with the program's name, if there are several programs."""
     return printable(f"{one.program.name}: {text}" if len(report.programs) > 1 else text)
 
 

@@ -6,8 +6,31 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..errors import Error
+from .arguments import Parser, number_from_one
 from .common import DONE, CommandError, must_be_writable
+
+
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge vocabulary`."""
+    parser.describe(
+        """\
+Trains the seed vectors from which LLVM's IR2Vec makes embeddings: llvm-ir2vec states what stands
+beside what in the modules and in what opt makes of them, and TransE finds the vectors. With
+--machine, of the machine code that llc makes of them for x86-64 and AArch64. CORPUS is a corpus, or
+modules, or folders of them (docs/embeddings.md).""",
+        """\
+example:
+  mlbridge vocabulary mine --part training -o v.json
+  mlbridge train phase-ordering --corpus mine --observation ir2vec --vocabulary v.json -o p/""",
+    )
+    parser.add_argument("corpus", metavar="CORPUS", nargs="+", help="what to learn from")
+    parser.option("-o FILE", "the vocabulary, as JSON", dest="output", required=True)
+    parser.option("--part NAME", "of the corpus", default="")
+    parser.option("--machine", "of machine code, for register allocation")
+    parser.option("--dimensions N", "default: 300, of machine code 100", type=number_from_one)
+    for name, preset in (("epochs", 1000), ("jobs", 2)):
+        parser.option(f"--{name} N", f"default: {preset}", type=number_from_one, default=preset)
+    parser.option("--seed N", "the same vocabulary again (default: 0)", type=int, default=0)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,8 +51,6 @@ def run(options: argparse.Namespace) -> int:
             progress=True,
         )
         digest = vocabulary.save(trained, Path(options.output))
-    except Error as error:
-        raise CommandError(str(error)) from None
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.output} was not written") from None
     print(

@@ -263,7 +263,7 @@ Expected<const mlb_aot_model *> find(const std::string &place, Compiled &compile
   if (!model)
     return makeError(Code::InvalidModel, place,
                      ": not a compiled network: it has no mlb_aot_entry "
-                     "(mlbridge compile --shared makes one)");
+                     "(mlbridge aot --shared makes one)");
   return model;
 }
 
@@ -280,7 +280,7 @@ Status readWeights(const std::string &path, Compiled &compiled) {
   std::memcpy(&head, compiled.file.data(), sizeof head);
   if (std::memcmp(head.magic, "MLBWGT1\n", sizeof head.magic) != 0)
     return makeError(Code::InvalidModel, path,
-                     ": not a weights file (mlbridge compile --weights external makes one)");
+                     ": not a weights file (mlbridge aot --weights external makes one)");
   if (head.id != model.weights_id)
     return makeError(Code::InvalidModel, path, ": has the weights of a different network");
   if (head.size != model.weights_size || compiled.file.size() - sizeof head != head.size)

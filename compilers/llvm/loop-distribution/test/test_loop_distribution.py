@@ -182,7 +182,7 @@ def test_the_shipped_policy(compiler: Compiler, engine: str) -> None:
     if engine == "aot":
         path = SHIPPED.partition(":")[2].format(agent="distribute")
         library = compiler.folder / "distribute.so"
-        compiler.run(sys.executable, "-m", "mlbridge", "compile", path, "-o", library)
+        compiler.run(sys.executable, "-m", "mlbridge", "aot", path, "-o", library)
         uri = f"distribute=aot:{library};*={SHIPPED}"
     assert compiler.clang(KERNELS, model=uri, on_failure="fail").object == of_native
 

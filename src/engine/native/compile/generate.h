@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The ahead-of-time compiler: a plan of the native engine as C++ source that calls the kernels with
-// constant parameters. `mlbridge compile` has it compiled once for each instruction set.
+// constant parameters. `mlbridge aot` has it compiled once for each instruction set.
 #ifndef MLBRIDGE_ENGINE_NATIVE_COMPILE_GENERATE_H
 #define MLBRIDGE_ENGINE_NATIVE_COMPILE_GENERATE_H
 

@@ -103,7 +103,7 @@ public:
       mlb_aot_weights head = {{'M', 'L', 'B', 'W', 'G', 'T', '1', '\n'}, id, weightsSize_, {}};
       out.weights.insert(0, reinterpret_cast<const char *>(&head), sizeof head);
     }
-    out.source = "// Made by mlbridge compile of " + file_ +
+    out.source = "// Made by mlbridge aot of " + file_ +
                  ". Compiled with MLBRIDGE_AOT_ISA for\n" +
                  "// each instruction set (NAME_ISA.cpp), and once without.\n" +
                  "#define MLBRIDGE_AOT_NAME " + name_ + "\n" +
@@ -310,7 +310,7 @@ private:
 };
 
 std::string Printer::printHeader() const {
-  std::string out = fill(R"(/* Made by mlbridge compile of FILE.
+  std::string out = fill(R"(/* Made by mlbridge aot of FILE.
  *
  * A context is used by one thread at a time; any number of them share the weights. Buffers are
  * dense, row-major, zero at first, and stay where they are. Nothing is printed, nothing is
@@ -385,7 +385,7 @@ std::string Printer::fill(std::string_view text) const {
       {"WEIGHTS_ONLY", isExternal ? "const void *weights, size_t size" : "void"},
       {"WEIGHTS_ALSO", isExternal ? ", const void *weights, size_t size" : ""},
       {"WEIGHTS_COMMENT", isExternal
-                              ? "/* weights: a file of mlbridge compile --weights, whole, at "
+                              ? "/* weights: a file of mlbridge aot --weights, whole, at "
                                 "a multiple of 64; it has to outlive\n * the context. */\n"
                               : ""},
       {"OR_WEIGHTS", isExternal ? ", or not weights of this network" : ""},

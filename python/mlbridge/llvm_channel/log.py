@@ -18,8 +18,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._core import Signature, TensorSpec
-from .errors import (
+from .._core import Signature, TensorSpec
+from ..errors import (
     Code,
     InvalidArgument,
     InvalidModel,
@@ -28,11 +28,11 @@ from .errors import (
     Status,
     Unsupported,
 )
-from .reading import open_file
-from .recording import Recorder, Recording, Tensors
+from ..optimizations import OPTIMIZATIONS
+from ..reading import open_file
+from ..recording import Recorder, Recording, Tensors
 
 __all__ = [
-    "DECISIONS",
     "Header",
     "LogWriter",
     "LoggedContext",
@@ -41,9 +41,6 @@ __all__ = [
     "from_recording",
     "to_recording",
 ]
-
-#: What LLVM's advisors ask for: in a log the tensor of this name is the answer.
-DECISIONS = ("inlining_decision", "index_to_evict", "priority")
 
 _TYPES = {
     "int64_t": "int64", "int32_t": "int32", "int16_t": "int16", "int8_t": "int8",
@@ -73,12 +70,12 @@ class Tensor:
 
     @property
     def spec(self) -> TensorSpec:
-        """The same for a signature."""
+        """The tensor in a signature."""
         return TensorSpec(self.name, self.dtype.name, self.shape)
 
     @property
     def described(self) -> dict[str, Any]:
-        """The same for a header."""
+        """The tensor in a header."""
         kind = _NAMES[self.dtype.name]
         return {"name": self.name, "type": kind, "port": 0, "shape": list(self.shape)}
 
@@ -88,12 +85,12 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Header:
-    """What a log or a compiler announces: the tensors of each question, in this order."""
+    """The beginning of a log or conversation: the tensors of each question, in this order."""
 
     features: tuple[Tensor, ...]
-    #: Of a log: the reward after each observation, if there is one.
+    #: The reward after each observation, if a log has one.
     score: Tensor | None = None
-    #: Of an interactive channel: what the compiler wants to be told.
+    #: The answer that a compiler wants at an interactive channel.
     advice: Tensor | None = None
 
     @property
@@ -102,7 +99,7 @@ class Header:
         return sum(tensor.size for tensor in self.features)
 
     def line(self) -> bytes:
-        """As LLVM writes it."""
+        """The header as LLVM writes it."""
         top: dict[str, Any] = {"features": [tensor.described for tensor in self.features]}
         if self.score is not None:
             top["score"] = self.score.described
@@ -112,12 +109,12 @@ class Header:
 
     def arrays(self, payload: bytes) -> Tensors:
         """The features by name: read-only views of the bytes of an observation."""
-        made: Tensors = {}
+        arrays: Tensors = {}
         at = 0
         for tensor in self.features:
-            made[tensor.name] = _array(tensor, payload, at)
+            arrays[tensor.name] = _array(tensor, payload, at)
             at += tensor.size
-        return made
+        return arrays
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
@@ -150,23 +147,23 @@ def _header(top: Any) -> Header:
     score, advice = (
         None if top.get(key) is None else _tensor(top[key]) for key in ("score", "advice")
     )
-    made = Header(tuple(map(_tensor, top["features"])), score, advice)
-    names = [tensor.name for tensor in made.features]
+    header = Header(tuple(map(_tensor, top["features"])), score, advice)
+    names = [tensor.name for tensor in header.features]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two features are called '{name}'")
     for extra in (score, advice):
-        if made.size + (extra.size if extra else 0) > _MOST_BYTES:
-            raise ValueError(f"it announces {made.size} bytes for each observation, over 64 MiB")
-    return made
+        if header.size + (extra.size if extra else 0) > _MOST_BYTES:
+            raise ValueError(f"it announces {header.size} bytes for each observation, over 64 MiB")
+    return header
 
 
-# What a stream consists of, besides headers.
+# A stream consists of these and headers.
 
 
 @dataclass(frozen=True)
 class ContextLine:
-    """What follows belongs to this function; "" is the module."""
+    """The function to which what follows belongs; "" is the module."""
 
     name: str
 
@@ -201,12 +198,12 @@ class Parser:
         #: Bytes of the complete items so far.
         self.offset = 0
         self._buffer = bytearray()
-        # Of the observation or outcome whose bytes are awaited.
+        # The kind, number and size of the observation or outcome whose bytes are awaited.
         self._awaited: tuple[type[Observation] | type[Outcome], int, int] | None = None
 
     @property
     def incomplete(self) -> str:
-        """What has begun and not ended; empty if nothing has."""
+        """The item that has begun and not ended; empty if none has."""
         if self._awaited is not None:
             kind, number, size = self._awaited
             have = min(len(self._buffer), size + 1)
@@ -231,14 +228,14 @@ class Parser:
             return None
         raw = bytes(self._buffer[:end])
         try:
-            made = self._parsed(json.loads(raw.decode("utf-8", "surrogateescape")))
+            item = self._parsed(json.loads(raw.decode("utf-8", "surrogateescape")))
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if raw.startswith(b"MLBREC1"):
                 raise self._wrong("this is a recording, which mlbridge.Recording reads") from None
             shown = raw[:60].decode("ascii", "replace")
             raise self._wrong(f"expected a line of JSON, got '{shown}': {error}") from None
         self._take(end + 1)
-        return made
+        return item
 
     def _parsed(self, value: Any) -> Item | bool:
         if not isinstance(value, dict):
@@ -282,7 +279,7 @@ class Parser:
 
     @property
     def rest(self) -> bytes:
-        """What is not yet taken; after an error, what followed the first byte of what is wrong."""
+        """The bytes not yet taken; after an error, those after the first byte of what is wrong."""
         return bytes(self._buffer)
 
     def _wrong(self, what: str) -> ProtocolError:
@@ -301,7 +298,7 @@ class LoggedContext:
     name: str
     #: All features by name, the decision among them if it was logged.
     observations: list[Tensors] = field(default_factory=list)
-    #: Of each observation: an array of the score's shape, or None if there is none.
+    #: The reward of each observation: an array of the score's shape, or None.
     rewards: list[NDArray[Any] | None] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -330,7 +327,7 @@ class TrainingLog:
     def decision(self) -> str:
         """The name of the feature that is the advisor's answer; "" if none is."""
         last = self.header.features[-1].name if self.header.features else ""
-        return last if last in DECISIONS else ""
+        return last if last in {one.decision for one in OPTIMIZATIONS.values()} else ""
 
     def contexts(self) -> Iterator[LoggedContext]:
         """Each in turn, with what is whole of the last one; one is in memory at a time."""
@@ -371,7 +368,7 @@ class TrainingLog:
             self.damage = f"at byte {parser.offset}: cut off after {parser.incomplete}"
 
     def __repr__(self) -> str:
-        return f"<mlbridge.training_log.TrainingLog {self.path}>"
+        return f"<mlbridge.llvm_channel.log.TrainingLog {self.path}>"
 
 
 # Writing
@@ -403,7 +400,7 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
         self._write(self.header.line())
 
     def context(self, name: str) -> None:
-        """What follows belongs to this function; "" is the module.
+        """Begin a function, to which what follows belongs; "" is the module.
 
         One without observations is not written: LLVM's own reader refuses it.
         """
@@ -419,7 +416,7 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
         self.raw(b"".join(parts), reward)
 
     def raw(self, payload: bytes, reward: Any = None) -> None:
-        """The same for the bytes of all features, in order."""
+        """Add an observation by the bytes of all features, in order."""
         if len(payload) != self.header.size:
             raise InvalidArgument(f"expected {self.header.size} bytes, got {len(payload)}")
         if (reward is None) != (self.header.score is None):
@@ -460,7 +457,7 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
 
 @dataclass(frozen=True)
 class _Asker:
-    """Who asked, for a Recorder."""
+    """The asking side, for a Recorder."""
 
     context: str
     episode: str

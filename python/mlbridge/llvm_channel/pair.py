@@ -15,7 +15,7 @@ import stat
 import time
 from typing import Protocol
 
-from .processes import Process
+from ..processes import Process
 
 #: Seconds that a process has to end by SIGTERM.
 PATIENCE = 2.0
@@ -50,7 +50,7 @@ class ChannelPair:
         self.base = os.fspath(base)
         self._began = began
         self._compilers: list[Process] = []
-        # Who had the channel open when so many beginnings came that it's not known whose they are.
+        # Processes that had the channel open, and how many beginnings came: whose isn't known.
         self._unclear: list[tuple[list[Process], int]] = []
         self.closed = False
         self._questions = self._replies = -1
@@ -62,7 +62,7 @@ class ChannelPair:
             _lock(self._lock, f"{self.base}.out")
             # Before .in is opened: a compiler that waits for a host has it open only afterwards.
             _refuse_users(self.base)
-            # With a writer of our own a compiler never sees the end of .in, at which it would spin.
+            # A writer of our own keeps a compiler from the end of .in, at which it would spin.
             self._replies, made_in = _opened(self.base, "in", os.O_RDWR)
             _lock(self._replies, f"{self.base}.in")
             self._questions = self._again()
@@ -84,7 +84,7 @@ class ChannelPair:
         return os.open(f"/proc/self/fd/{self._lock}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def read(self, seconds: float | None = None) -> bytes | None:
-        """What a compiler has sent; b"" if it has hung up; None after wake() or `seconds`.
+        """Read what a compiler has sent; b"" if it has hung up; None after wake() or `seconds`.
 
         `seconds` is for a compiler that has begun: the longest wait for more of it. After b"" the
         next compiler can come.
@@ -110,7 +110,7 @@ class ChannelPair:
         return any(descriptor == self._questions for descriptor, _ in poll.poll())
 
     def _hung_up(self) -> bool:
-        """Whether there was a compiler, after which the FIFO is made ready for the next."""
+        """True if a compiler has hung up; then the FIFO is made ready for the next."""
         poll = select.poll()
         poll.register(self._questions, select.POLLIN)
         events = dict(poll.poll(0)).get(self._questions, 0)
@@ -130,20 +130,21 @@ class ChannelPair:
 
     @property
     def pending(self) -> bool:
-        """Whether more has been sent, or the compiler has hung up: it waits for no answer."""
+        """True if more has been sent, or the compiler has hung up: it waits for no answer."""
         poll = select.poll()
         poll.register(self._questions, select.POLLIN)
         return bool(poll.poll(0))
 
     @property
     def writers(self) -> int:
-        """How often compilers that have begun a conversation have .out open."""
+        """The number of times that compilers in a conversation have .out open."""
         opens = (_opens(compiler, self._in, self._out) for compiler in self._compilers)
         return sum(writes for _, (_, writes) in opens)
 
     def other_readers(self, *, silent: bool) -> list[Process]:
-        """Who has .in open but is no compiler, and may take the answers. `silent`: also those that
-        have .out open as well, as a compiler has that is about to begin."""
+        """The processes that have .in open but are no compiler, and may take the answers.
+
+        `silent`: also those that have .out open, as a compiler has that is about to begin."""
         compilers = {*self._compilers, *(one for wave, _ in self._unclear for one in wave)}
         return [
             process
@@ -240,11 +241,11 @@ def _opened(base: str, side: str, flags: int) -> tuple[int, bool]:
                 return opened, made
             os.close(opened)
     except OSError as error:
-        from .errors import NotFound
+        from ..errors import NotFound
 
         raise NotFound(f"{path}: no FIFO can be made: {error.strerror}") from None
     _refuse_files(base)
-    from .errors import Busy
+    from ..errors import Busy
 
     raise Busy(f"{path}: another process has just made it anew; try again")
 
@@ -261,7 +262,7 @@ def _refuse_files(base: str) -> None:
     for path in (f"{base}.in", f"{base}.out"):
         with contextlib.suppress(OSError):
             if not _mine(os.lstat(path)):
-                from .errors import InvalidArgument
+                from ..errors import InvalidArgument
 
                 raise InvalidArgument(f"{path} is there already, and not a FIFO of this user")
     if _is_open_to_others(f"{base}.in") or _is_open_to_others(f"{base}.out"):
@@ -287,7 +288,7 @@ def _lock(descriptor: int, path: str) -> None:
             return
     except OSError:
         pass
-    from .errors import Busy
+    from ..errors import Busy
 
     raise Busy(f"{path}: another host answers there, or a server at pipe:")
 
@@ -299,7 +300,7 @@ def _refuse_users(base: str) -> None:
         with contextlib.suppress(OSError):
             files.append(_file(f"{base}.{side}"))
     if users := [process for process, _ in _users(*files)]:
-        from .errors import Busy
+        from ..errors import Busy
 
         raise Busy(
             f"{base}.in or {base}.out is open in {listed(users)}: end it, if it is a compiler that "
@@ -308,7 +309,7 @@ def _refuse_users(base: str) -> None:
 
 
 def uses(process: Process, *files: File) -> bool:
-    """Whether it has one of them open."""
+    """True if the process has one of the files open."""
     return any(map(any, _opens(process, *files)))
 
 
@@ -336,7 +337,7 @@ def _users(*files: File) -> list[tuple[Process, list[tuple[int, int]]]]:
 
 
 def _opens(process: Process, *files: File) -> list[tuple[int, int]]:
-    """How often the process has each file open for reading, and for writing."""
+    """The number of times that the process has each file open for reading, and for writing."""
     folder = f"/proc/{process.number}/fd"
     reads, writes = dict.fromkeys(files, 0), dict.fromkeys(files, 0)
     with contextlib.suppress(OSError):

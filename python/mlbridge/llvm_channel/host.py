@@ -21,11 +21,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from . import files
-from ._core import Model, Runner, Signature, TensorSpec
-from .channel_pair import ChannelPair, listed
-from .client import from_function
-from .errors import (
+from .._core import Model, Runner, Signature, TensorSpec
+from ..client import from_function
+from ..errors import (
     Cancelled,
     DeadlineExceeded,
     Error,
@@ -35,19 +33,16 @@ from .errors import (
     PolicyFailed,
     ProtocolError,
 )
-from .processes import Process
-from .recording import Tensors
-from .server import Policy
-from .training_log import ContextLine, Header, LogWriter, Observation, Parser, Tensor
+from ..optimizations import OPTIMIZATIONS
+from ..processes import Process
+from ..recording import Tensors
+from ..server import Policy
+from ..uri import SCHEMES, escaped, is_component
+from .log import ContextLine, Header, LogWriter, Observation, Parser, Tensor
+from .pair import ChannelPair, listed
 
-__all__ = ["SITES", "InteractiveHost", "InteractiveStatistics", "default_advice", "open_policy"]
+__all__ = ["InteractiveHost", "InteractiveStatistics", "default_advice", "open_policy"]
 
-#: The decisions of LLVM's advisors by the name of the tensor that they ask for.
-SITES = {
-    "inlining_decision": "inliner",
-    "index_to_evict": "regalloc-eviction",
-    "priority": "regalloc-priority",
-}
 #: Seconds that loading a policy may take, which may import a framework.
 OPENING = 60.0
 _SHOWN = 3  # names in a message
@@ -60,14 +55,14 @@ _BEGIN = b'{"features":'
 def open_policy(
     text: str, signature: Signature | None = None, *, deadline: float = 5.0
 ) -> Callable[[], Model]:
-    """What `mlbridge serve` and `run` take, as something that makes a Model to be bound.
+    """A function that makes a Model to be bound, of what `mlbridge serve` and `run` take.
 
-    It is the URI of any model, the path of an .onnx file or of a shared object of `mlbridge
-    compile`, or what `load` takes. `signature` is that of a policy which has none.
+    It is the URI of any model, the path of an .onnx file or of a shared object of `mlbridge aot`,
+    or what `load` takes. `signature` is that of a policy which has none.
     """
     if uri := _uri(text):
         return lambda: Model.open(uri, deadline=deadline)
-    from .loading import load
+    from ..loading import load
 
     loaded = load(text, signature)
     return lambda: from_function(loaded.policy, loaded.signature or signature, loaded.metadata)
@@ -75,14 +70,8 @@ def open_policy(
 
 def _uri(text: str) -> str:
     """The URI of a model; empty if the text is neither one nor a file that has one."""
-    from .cli.flags import SCHEMES, escaped
-
     scheme, colon, _ = text.partition(":")
-    if colon and (
-        scheme in SCHEMES
-        or scheme == "tfaot"
-        or any(files.find_component(kind, scheme) for kind in ("engine", "transport"))
-    ):
+    if colon and (scheme in SCHEMES or scheme == "tfaot" or is_component(scheme)):
         return text
     scheme = {".onnx": "onnx", ".so": "aot"}.get(Path(text).suffix, "")
     return f"{scheme}:{escaped(str(Path(text).absolute()))}" if scheme else ""
@@ -95,13 +84,10 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _instead(lacks: Sequence[TensorSpec]) -> str:
-    """What can be done about inputs that are not sent."""
+    """A hint at what can be done about inputs that are not sent."""
     if any(spec.name in _IN_PROCESS for spec in lacks):
         return "that is known only to the plugin that `mlbridge flags regalloc-eviction` loads"
     return "missing='zero' (--missing zero) sets what is missing to zeros"
-
-
-# What is safe
 
 
 def default_advice(advice: Tensor, features: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
@@ -163,7 +149,7 @@ class _SharedChannel(ProtocolError):
 
 @dataclass
 class InteractiveStatistics:
-    """What a host has done so far."""
+    """Counts of what a host has done so far."""
 
     #: That opened the channel and announced what they send.
     compilers: int = 0
@@ -171,9 +157,9 @@ class InteractiveStatistics:
     contexts: int = 0
     #: Questions answered.
     decisions: int = 0
-    #: Of these, by the default.
+    #: Decisions among these that are the default.
     defaults: int = 0
-    #: How often the policy was asked and gave nothing of use.
+    #: Calls of the policy that gave nothing of use.
     failures: int = 0
     #: Why, the first time.
     first_failure: str = ""
@@ -185,7 +171,7 @@ class InteractiveStatistics:
     log_failure: str = ""
 
     def described(self) -> dict[str, Any]:
-        """By name, as the commands print them."""
+        """The statistics by name, as the commands print them."""
         return {k.replace("_", "-"): v for k, v in asdict(self).items() if v != ""}
 
 
@@ -208,14 +194,14 @@ class _Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether an earlier call has not returned."""
+        """True if an earlier call has not returned."""
         with contextlib.suppress(queue.Empty):
             while self._returned < self._asked:
                 self._returned = max(self._returned, self._done.get_nowait()[0])
         return self._returned < self._asked
 
     def call(self, function: Callable[[], Any], seconds: float) -> Any:
-        """Its result, or what it raised; DeadlineExceeded if it has not returned in time."""
+        """Call the function on the thread; DeadlineExceeded if it has not returned in time."""
         self._asked += 1
         self._tasks.put((self._asked, function))
         until = time.monotonic() + seconds
@@ -242,16 +228,16 @@ class _Worker:
 
 @dataclass
 class _Session:
-    """One compiler, from its header on."""
+    """A conversation with a compiler, from its header on."""
 
     number: int
     header: Header
     advice: Tensor
     runner: Runner | None = None
     context: str = ""
-    #: Whether the model has been told of the context.
-    told: bool = False
-    #: Whether a question of it was answered.
+    #: True if the model has been told of the context.
+    in_episode: bool = False
+    #: True if a question of the context was answered.
     answered: bool = False
     #: Why the model can't answer this compiler at all.
     refused: str = ""
@@ -335,17 +321,17 @@ class InteractiveHost:
 
     @property
     def address(self) -> str:
-        """As `mlbridge serve --at` has it."""
+        """The address as `mlbridge serve --at` has it."""
         return f"llvm-interactive:{self.base}"
 
     @property
     def stopped(self) -> bool:
-        """Whether stop() was called."""
+        """True if stop() was called."""
         return self._stopping
 
     @property
     def stuck(self) -> bool:
-        """Whether a call of the policy has not returned: the thread it is on can't be ended."""
+        """True if a call of the policy has not returned: the thread it is on can't be ended."""
         return self._worker is not None and self._worker.busy
 
     def load(self) -> None:
@@ -404,10 +390,10 @@ class InteractiveHost:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<mlbridge.interactive.InteractiveHost {self.base}>"
+        return f"<mlbridge.llvm_channel.host.InteractiveHost {self.base}>"
 
     def _feed(self, data: bytes) -> None:
-        # In what has come, as the parser may not get that far.
+        # Beginnings are counted here, as the parser may not get that far.
         if begun := (self._said + data).count(_BEGIN):
             self._pair.begun(begun)
         self._said = (self._said + data)[-(len(_BEGIN) - 1) :]
@@ -423,7 +409,7 @@ class InteractiveHost:
                 return
             except (ProtocolError, BlockingIOError) as error:
                 data = self._parser.rest
-                # If the next one has begun, and is the only one, this one is gone.
+                # The compiler is gone if the next one has begun, and is the only one.
                 gone = _BEGIN in data and self._pair.writers <= 1
                 shared = isinstance(error, _SharedChannel)
                 why = "" if shared else "a compiler sent what is not the format: "
@@ -465,8 +451,8 @@ class InteractiveHost:
         self._session = None
 
     def _end_context(self, session: _Session) -> None:
-        runner, told, session.told = session.runner, session.told, False
-        if self._worker is not None and runner is not None and told and not self._worker.busy:
+        runner, was_told, session.in_episode = session.runner, session.in_episode, False
+        if self._worker is not None and runner is not None and was_told and not self._worker.busy:
             with contextlib.suppress(Exception):
                 self._worker.call(runner.end_episode, self._deadline)
 
@@ -510,7 +496,7 @@ class InteractiveHost:
         self._to_log(session, observation.payload + data)
 
     def _advice(self, session: _Session, features: Tensors) -> NDArray[Any] | None:
-        """What the model says; None if the default is to be used."""
+        """The model's answer; None if the default is to be used."""
         if self._worker is None:
             self._worker = _Worker()
         if session.refused or self._worker.busy or time.monotonic() < self._paused_until:
@@ -526,7 +512,7 @@ class InteractiveHost:
         except Cancelled:
             raise
         except DeadlineExceeded as error:
-            # One that is always late must not cost a deadline for each question.
+            # A policy that is always late must not cost a deadline for each question.
             self._paused_until = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, _MOST_PAUSE)
             self._fail(error)
@@ -575,18 +561,18 @@ class InteractiveHost:
     def _ask(self, session: _Session, features: Tensors) -> NDArray[Any]:
         runner = session.runner
         assert runner is not None
-        if not session.told:
+        if not session.in_episode:
             self._episodes += 1
             runner.begin_episode(f"{os.getpid()}-{self._episodes}", session.context)
-            session.told = True
+            session.in_episode = True
         return runner.evaluate(features)[session.advice.name]
 
     def _new_log(self, session: _Session) -> LogWriter | None:
         assert self._log is not None
-        site = SITES.get(session.advice.name, "advice")
-        number = session.number
+        asking = (o.name for o in OPTIMIZATIONS.values() if o.decision == session.advice.name)
+        kind, number = next(asking, "advice"), session.number
         while not self.statistics.log_failure:
-            path = self._log / f"{site}-{os.getpid()}-{number}.log"
+            path = self._log / f"{kind}-{os.getpid()}-{number}.log"
             try:
                 return LogWriter(path, [*session.header.features, session.advice])
             except InvalidArgument:  # of another process with this number

@@ -101,7 +101,7 @@ def test_the_outputs_suffix_says_what_is_made(
     model = perceptron(tmp_path / "m.onnx", 4, 3, 2)
     shared = compiled(model, tmp_path / "m.so")
     assert mlbridge.open(f"aot:{shared}").evaluate(x=np.zeros((1, 4), np.float32))["y"].shape
-    assert main(["compile", str(model), "--shared", "-o", str(tmp_path / "m.o")]) == 2
+    assert main(["aot", str(model), "--shared", "-o", str(tmp_path / "m.o")]) == 2
     assert "m.o: --shared makes a shared object" in capsys.readouterr().err
     assert not (tmp_path / "m.o").exists()
 
@@ -175,7 +175,7 @@ def scan(path: Path) -> Path:
 def compiled(model: Path, output: Path, *options: str, isa: str = "portable") -> Path:
     """For one instruction set, which is quicker to compile; "" stands for all."""
     more = ["--isa", isa] if isa and output.suffix != ".weights" else []
-    assert main(["compile", str(model), "-o", str(output), *options, *more]) == 0
+    assert main(["aot", str(model), "-o", str(output), *options, *more]) == 0
     return output
 
 
@@ -408,7 +408,7 @@ def test_dynamic_dimensions_get_a_length(
 ) -> None:
     model = perceptron(tmp_path / "m.onnx", 6, 3, batch="batch")
     so = tmp_path / "m.so"
-    arguments = ["compile", str(model), "--shared", "-o", str(so)]
+    arguments = ["aot", str(model), "--shared", "-o", str(so)]
     assert main(arguments) == 1
     assert "--dim batch=N" in capsys.readouterr().err
     assert main([*arguments, "--dim", "rows=2", "--dim", "batch=2"]) == 1
@@ -435,9 +435,9 @@ def test_wrong_arguments_are_refused(
     small: Path, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = small / "refused.o"
-    assert main(["compile", f"{small}/small.onnx", "-o", str(output), *arguments]) in (1, 2)
+    assert main(["aot", f"{small}/small.onnx", "-o", str(output), *arguments]) in (1, 2)
     message = capsys.readouterr().err
-    assert message.startswith("mlbridge compile: ")
+    assert message.startswith("mlbridge aot: ")
     assert re.search(complaint, message), message
     assert not output.exists()
 
@@ -471,7 +471,7 @@ def test_nothing_is_written_over_the_model_or_another_output(
     model = lookup(tmp_path / "p.weights")
     (tmp_path / "link.o").symlink_to(model)
     before = model.read_bytes()
-    command = ["compile", str(model), "-o", str(tmp_path / output)]
+    command = ["aot", str(model), "-o", str(tmp_path / output)]
     command += ["--header", str(tmp_path / header)] if header else []
     assert main(command) == 1
     assert f"would be written over {over}" in capsys.readouterr().err

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge path`: where a compiler plugin is."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..optimizations import OPTIMIZATIONS
+from .arguments import Parser
+from .common import DONE
+from .request import LLVM_VERSION, plugin_file
+
+
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge path`."""
+    parser.describe(
+        "Prints the file of an optimization's compiler plugin.",
+        'example:\n  opt-22 -load-pass-plugin="$(mlbridge path phase-ordering)" -passes=…',
+    )
+    parser.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
+    parser.option("--llvm N", LLVM_VERSION, type=int, default=22, choices=(22, 19))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print where the plugin is."""
+    print(plugin_file(options.optimization, llvm=options.llvm))
+    return DONE
