@@ -103,8 +103,7 @@ public:
       mlb_aot_weights head = {{'M', 'L', 'B', 'W', 'G', 'T', '1', '\n'}, id, weightsSize_, {}};
       out.weights.insert(0, reinterpret_cast<const char *>(&head), sizeof head);
     }
-    out.source = "// Made by mlbridge aot of " + file_ +
-                 ". Compiled with MLBRIDGE_AOT_ISA for\n" +
+    out.source = "// Made by mlbridge aot of " + file_ + ". Compiled with MLBRIDGE_AOT_ISA for\n" +
                  "// each instruction set (NAME_ISA.cpp), and once without.\n" +
                  "#define MLBRIDGE_AOT_NAME " + name_ + "\n" +
                  (options_.externalWeights ? "#define MLBRIDGE_AOT_EXTERNAL_WEIGHTS\n" : "") +
@@ -384,10 +383,9 @@ std::string Printer::fill(std::string_view text) const {
   const std::pair<const char *, std::string> pieces[] = {
       {"WEIGHTS_ONLY", isExternal ? "const void *weights, size_t size" : "void"},
       {"WEIGHTS_ALSO", isExternal ? ", const void *weights, size_t size" : ""},
-      {"WEIGHTS_COMMENT", isExternal
-                              ? "/* weights: a file of mlbridge aot --weights, whole, at "
-                                "a multiple of 64; it has to outlive\n * the context. */\n"
-                              : ""},
+      {"WEIGHTS_COMMENT", isExternal ? "/* weights: a file of mlbridge aot --weights, whole, at "
+                                       "a multiple of 64; it has to outlive\n * the context. */\n"
+                                     : ""},
       {"OR_WEIGHTS", isExternal ? ", or not weights of this network" : ""},
       {"FILE", file_},
       {"UPPER", upper(name_)},
