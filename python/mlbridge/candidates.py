@@ -29,7 +29,7 @@ from .reading import parse_json, read_file, read_json, shortly
 #: A list of candidates must not hang a measuring; the plugin gives each of them a minute.
 _LIMIT = 3600.0
 _VERSION = 1
-#: How a line of sizes begins.
+#: The beginning of a line of sizes.
 _LINE = b'{"module": "'
 
 
@@ -65,7 +65,7 @@ class Measured:
     sizes: dict[str, int | None] = field(default_factory=dict)
 
     def best(self, chosen: Iterable[Candidate]) -> int:
-        """What the plugin keeps of the stock pipeline and these."""
+        """The size that the plugin keeps of the stock pipeline and these."""
         sizes = (self.sizes.get(candidate.key) for candidate in chosen)
         return min([self.stock, *(size for size in sizes if size is not None)])
 
@@ -100,7 +100,7 @@ def text(listed: Sequence[Candidate]) -> str:
 
 
 def sample(corpus: Corpus, each: int) -> list[Module]:
-    """Of each program at most `each` modules: always the same ones, those of the least hash."""
+    """At most `each` modules of each program: always the same ones, those of the least hash."""
     found: dict[str, list[Module]] = {}
     for module in sorted(corpus, key=lambda m: m.hash):
         found.setdefault(module.program, []).append(module)
@@ -116,7 +116,7 @@ def measure(
     jobs: int = 2,
     progress: bool = False,
 ) -> dict[str, Measured]:
-    """What was measured of these modules, by their hash.
+    """Measure modules, by their hash.
 
     What has been measured is read from the file `kept`, and what is missing is appended to it, a
     line for each module, so that a killed measuring goes on where it was. Raises NotFound (no
@@ -137,21 +137,21 @@ def measure(
             return module, _measure(corpus.extract(module), module, wanted)
 
         hidden = None if progress else True
-        for module, its in tqdm(
+        for module, measured in tqdm(
             pool.map(one, missing), total=len(missing), unit="module", disable=hidden
         ):
-            file.write(json.dumps(_as_line(module, its)) + "\n")
+            file.write(json.dumps(_as_line(module, measured)) + "\n")
             file.flush()
-            found.setdefault(module.hash, its).sizes.update(its.sizes)
+            found.setdefault(module.hash, measured).sizes.update(measured.sizes)
     return {m.hash: found[m.hash] for m in modules}
 
 
-def _as_line(module: Module, its: Measured) -> dict[str, Any]:
+def _as_line(module: Module, measured: Measured) -> dict[str, Any]:
     return {
         "module": module.hash,
         "program": module.program,
-        "stock": its.stock,
-        "bytes": its.sizes,
+        "stock": measured.stock,
+        "bytes": measured.sizes,
     }
 
 
@@ -169,8 +169,8 @@ def _read_kept(kept: Path) -> dict[str, Measured]:
     for number, line in enumerate(lines, 1):
         try:
             entry = parse_json(line)
-            its = _from_line(entry)
-            found.setdefault(entry["module"], its).sizes.update(its.sizes)
+            measured = _from_line(entry)
+            found.setdefault(entry["module"], measured).sizes.update(measured.sizes)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             why = shortly(error)
             raise InvalidArgument(f"{kept}:{number}: not a line of sizes: {why}") from None
@@ -183,22 +183,22 @@ def _read_kept(kept: Path) -> dict[str, Measured]:
 
 
 def _measure(bitcode: Path, module: Module, wanted: Sequence[Candidate]) -> Measured:
-    """A crash ends the comparison, so those after it are compared once more."""
-    its = Measured(module.program, 0)
+    """Measure a module. A crash ends a comparison, so those after it are compared once more."""
+    measured = Measured(module.program, 0)
     left = list(wanted)
     while left:
         log = _compare(bitcode, left)
-        its.stock = log["stock_bytes"]
+        measured.stock = log["stock_bytes"]
         again = []
         for candidate, trial in zip(left, log["trials"], strict=True):
             if trial["end"] == "not tried" and "problem" in log:
                 again.append(candidate)
             else:
-                its.sizes[candidate.key] = trial.get("bytes")
+                measured.sizes[candidate.key] = trial.get("bytes")
         if len(again) == len(left):
             raise InvalidModel(f"{module.source}: no candidate can be tried: {log['problem']}")
         left = again
-    return its
+    return measured
 
 
 def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
@@ -247,11 +247,11 @@ def gain(measured: Mapping[str, Measured], chosen: Sequence[Candidate]) -> Ratio
     programs. None without modules that have code.
     """
     sums: dict[str, list[int]] = {}
-    for its in measured.values():
-        if its.stock:
-            total = sums.setdefault(its.program, [0, 0])
-            total[0] += its.best(chosen)
-            total[1] += its.stock
+    for module in measured.values():
+        if module.stock:
+            total = sums.setdefault(module.program, [0, 0])
+            total[0] += module.best(chosen)
+            total[1] += module.stock
     return Ratio.of(kept / stock for kept, stock in sums.values())
 
 

@@ -103,14 +103,14 @@ def print_table(measured: Mapping[str, Measured], chosen: Sequence[Candidate]) -
     """A line for each candidate: what it gains alone, and with those before it."""
     from .. import candidates
 
-    programs = len({its.program for its in measured.values()})
+    programs = len({one.program for one in measured.values()})
     print(f"bytes of code over -Oz, {len(measured)} modules of {programs} programs")
     width = max(len(c.name) for c in chosen)
     row = f"{{:>6}}  {{:{width}}}  {{:>7}}  {{:>8}}  {{:>20}}  {{:>20}}"
     print(row.format("effort", "candidate", "better", "left out", "alone", "with those above"))
     for number, candidate in enumerate(chosen, 1):
-        better = sum(its.best([candidate]) != its.stock for its in measured.values())
-        out = sum(its.sizes.get(candidate.key) is None for its in measured.values())
+        better = sum(one.best([candidate]) != one.stock for one in measured.values())
+        out = sum(one.sizes.get(candidate.key) is None for one in measured.values())
         alone, together = (
             str(candidates.gain(measured, some)) for some in ([candidate], chosen[:number])
         )
