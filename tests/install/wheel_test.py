@@ -16,11 +16,15 @@ from descriptions import packaged
 from once import SharedBuild
 from sampling import nightly
 
-#: The files of a wheel on every machine, but for the headers and what belongs to an optimization;
-#: * is the version of Python or ours.
+#: The files of a wheel on every machine, but for those of SOURCES and of optimizations; * is the
+#: version of Python or ours.
 EXPECTED = Path(__file__).with_name("wheel-files.txt").read_text().splitlines()
-#: What `mlbridge aot` compiles with.
-HEADERS = {"include/mlbridge": "include/mlbridge", "kernels": "src/engine/native/kernels"}
+#: The modules, and what `mlbridge aot` compiles with: the folder in the package, that in the tree.
+SOURCES = (
+    ("", "python/mlbridge", ".py"),
+    ("include/mlbridge/", "include/mlbridge", ".h"),
+    ("kernels/", "src/engine/native/kernels", ".h"),
+)
 
 
 def unpack(wheel: Path, folder: Path) -> None:
@@ -60,9 +64,9 @@ def test_the_wheel_holds_these_files(wheel: Path) -> None:
         for name in zipfile.ZipFile(wheel).namelist()
     }
     wanted = set(EXPECTED) | {f"mlbridge/{file}" for file in packaged()}
-    for folder, source in HEADERS.items():
-        headers = (ROOT / source).rglob("*.h")
-        wanted |= {f"mlbridge/{folder}/{h.relative_to(ROOT / source)}" for h in headers}
+    for folder, source, suffix in SOURCES:
+        files = (ROOT / source).rglob(f"*{suffix}")
+        wanted |= {f"mlbridge/{folder}{file.relative_to(ROOT / source)}" for file in files}
     more, fewer = sorted(names - wanted), sorted(wanted - names)
     assert not more and not fewer, f"more: {more}, fewer: {fewer}"
 
