@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += [
     ROOT / f"{at}/README.md"
-    for at in ("compat", "examples/sqlite", "examples/tiling", "compilers/gcc")
+    for at in ("compat", "examples/sqlite", "examples/tiling", "compilers/gcc/settings")
 ]
 
 BODY = """

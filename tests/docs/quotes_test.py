@@ -31,7 +31,7 @@ def test_the_readme_quotes_the_three_lines() -> None:
 def test_the_page_on_advisors_quotes_a_test() -> None:
     page, source = (
         ROOT / "docs/llvm-advice.md",
-        ROOT / "compilers/llvm/advice/model_runner_test.cpp",
+        ROOT / "compilers/llvm/plugin/model_runner_test.cpp",
     )
     (quoted,) = [b for b in blocks(page) if b.options.get("test") == "quoted"]
     assert textwrap.indent(quoted.text, " " * 36) in source.read_text()

@@ -37,7 +37,7 @@ def test_sources_state_their_licence_and_role() -> None:
         if path.suffix not in CODE or "config" in path.parts or "inputs" in path.parts:
             continue
         head = text(path).splitlines()[:4]
-        # What includes GCC's headers is under GCC's licence.
+        # A source that includes GCC's headers is under GCC's licence.
         of_gcc = path.suffix == ".cpp" and path.is_relative_to(ROOT / "compilers/gcc")
         licence = "GPL-3.0-or-later" if of_gcc else "Apache-2.0 WITH LLVM-exception"
         if head and not any(f"SPDX-License-Identifier: {licence}" in s for s in head):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checks a vocabulary, which LLVM's reader takes on trust, and adds up what LLVM's embedder gives.
+// Checks a vocabulary, which LLVM's reader takes on trust, and adds up the vectors of LLVM's
+// embedder.
 #include "embeddings.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -10,9 +11,6 @@
 #include "vocabulary_file.h"
 
 #include "llvm/Analysis/IR2Vec.h"
-
-#include <cmath>
-#include <limits>
 
 using namespace llvm;
 
@@ -59,55 +57,45 @@ Expected<Vocabulary> Vocabulary::parse(StringRef Json) {
     if (P.Section != "Arguments") // whose two parts are one section
       Known = 0;
   }
-  Vocabulary Made;
-  Made.Seeds = std::make_shared<const LLVMs>(ir2vec::VocabStorage(std::move(Sections)));
-  Made.Digest = Read->Digest;
-  return Made;
+  Vocabulary Parsed;
+  Parsed.Seeds = std::make_shared<const LLVMs>(ir2vec::VocabStorage(std::move(Sections)));
+  Parsed.Digest = Read->Digest;
+  return Parsed;
 }
 
 Expected<Vocabulary> Vocabulary::read(const std::string &Path) {
-  Expected<Vocabulary> Made = Vocabulary();
-  const Status Read = readVocabulary(Path, [&](StringRef Json) {
-    Made = parse(Json);
-    return Made.status();
-  });
-  return Read ? Made : Read;
+  return readVocabulary<Vocabulary>(Path);
 }
 
 const Expected<Vocabulary> &Vocabulary::builtin() {
-  static const Expected<Vocabulary> Made = parse(BuiltinVocabulary);
-  return Made;
+  static const Expected<Vocabulary> Builtin = parse(BuiltinVocabulary);
+  return Builtin;
 }
 
 size_t Vocabulary::dimension() const { return Seeds->getDimension(); }
 
-float asFloat(double Sum) {
-  constexpr double Most = std::numeric_limits<float>::max();
-  return std::isnan(Sum) ? 0.0F : float(std::min(std::max(Sum, -Most), Most));
-}
-
-void Vocabulary::embed(const Module &M, Kind How, MutableArrayRef<float> Out) const {
-  const IR2VecKind Wanted = How == Kind::Symbolic ? IR2VecKind::Symbolic : IR2VecKind::FlowAware;
+void Vocabulary::embed(const Module &M, Kind Sort, MutableArrayRef<float> Out) const {
+  const IR2VecKind LLVMKind = Sort == Kind::Symbolic ? IR2VecKind::Symbolic : IR2VecKind::FlowAware;
   Embedding Sum(dimension(), 0);
   for (const Function &F : M)
     if (!F.isDeclaration())
-      Sum += ir2vec::Embedder::create(Wanted, F, *Seeds)->getFunctionVector();
+      Sum += ir2vec::Embedder::create(LLVMKind, F, *Seeds)->getFunctionVector();
   for (const auto &[To, From] : zip_equal(Out, Sum))
     To = asFloat(From);
 }
 
-std::vector<double> Vocabulary::embed(ArrayRef<Instruction *> Of) const {
-  std::vector<double> Made;
-  if (Of.empty())
-    return Made;
-  Made.reserve(Of.size() * dimension());
-  const auto Its =
-      ir2vec::Embedder::create(IR2VecKind::Symbolic, *Of.front()->getFunction(), *Seeds);
-  for (const Instruction *Next : Of) {
-    const Embedding Vector = Its->getInstVector(*Next);
-    Made.insert(Made.end(), Vector.begin(), Vector.end());
+std::vector<double> Vocabulary::embed(ArrayRef<Instruction *> Instructions) const {
+  std::vector<double> Rows;
+  if (Instructions.empty())
+    return Rows;
+  Rows.reserve(Instructions.size() * dimension());
+  const auto Embedder =
+      ir2vec::Embedder::create(IR2VecKind::Symbolic, *Instructions.front()->getFunction(), *Seeds);
+  for (const Instruction *Next : Instructions) {
+    const Embedding Vector = Embedder->getInstVector(*Next);
+    Rows.insert(Rows.end(), Vector.begin(), Vector.end());
   }
-  return Made;
+  return Rows;
 }
 
 } // namespace mlbridge::embeddings
@@ -122,13 +110,12 @@ Expected<Vocabulary> Vocabulary::parse(llvm::StringRef) {
 }
 Expected<Vocabulary> Vocabulary::read(const std::string &) { return parse({}); }
 const Expected<Vocabulary> &Vocabulary::builtin() {
-  static const Expected<Vocabulary> Made = parse({});
-  return Made;
+  static const Expected<Vocabulary> Builtin = parse({});
+  return Builtin;
 }
 size_t Vocabulary::dimension() const { return 0; }
 void Vocabulary::embed(const llvm::Module &, Kind, llvm::MutableArrayRef<float>) const {}
 std::vector<double> Vocabulary::embed(llvm::ArrayRef<llvm::Instruction *>) const { return {}; }
-float asFloat(double) { return 0; }
 
 } // namespace mlbridge::embeddings
 

@@ -24,16 +24,13 @@ enum class Kind {
   FlowAware, ///< an operand is the whole vector of the instruction that computes it
 };
 
-/// The nearest number that a float holds; 0 for what is none.
-float asFloat(double Sum);
-
 /// Seed vectors of opcodes, types and operands. Copies share them; threads may use one at once.
 class Vocabulary {
 public:
   /// From JSON text as LLVM reads it: {"Opcodes": {"Add": [0.1, …], …}, "Types": …, "Arguments":
-  /// …}. What it lacks is zero, what LLVM does not know is left out. Errors: InvalidModel (no JSON,
-  /// a section that is missing or has no name that LLVM knows, vectors of different lengths, a
-  /// number that is not finite), Unsupported (this LLVM has no IR2Vec).
+  /// …}. Names that it lacks are zero, names that LLVM does not know are left out. Errors:
+  /// InvalidModel (no JSON, a section that is missing or has no name that LLVM knows, vectors of
+  /// different lengths, a number that is not finite), Unsupported (this LLVM has no IR2Vec).
   static Expected<Vocabulary> parse(llvm::StringRef Json);
   /// The same of a file of at most 64 MiB; NotFound if it cannot be read, LimitExceeded.
   static Expected<Vocabulary> read(const std::string &Path);
@@ -46,13 +43,13 @@ public:
 
   /// The module's vector: the sum of its functions', in their order, each of which is the sum over
   /// the instructions that can be reached, as LLVM's FunctionVector. Zero without a function. Sums
-  /// that no float holds become the largest one; what is not a number, 0. Depends on nothing but
-  /// the IR, without debug instructions. `Out` has dimension() values.
-  void embed(const llvm::Module &M, Kind How, llvm::MutableArrayRef<float> Out) const;
+  /// that no float holds become the largest one, and NaN becomes 0. Depends on nothing but the IR,
+  /// without debug instructions. `Out` has dimension() values.
+  void embed(const llvm::Module &M, Kind Sort, llvm::MutableArrayRef<float> Out) const;
 
   /// The symbolic vectors of instructions of one function, as doubles: for each dimension()
   /// numbers.
-  std::vector<double> embed(llvm::ArrayRef<llvm::Instruction *> Of) const;
+  std::vector<double> embed(llvm::ArrayRef<llvm::Instruction *> Instructions) const;
 
 private:
   Vocabulary() = default;

@@ -11,7 +11,6 @@
 #include "llvm/CodeGen/TargetSubtargetInfo.h"
 #include "llvm/Target/TargetMachine.h"
 
-#include <limits>
 #include <map>
 #include <mutex>
 
@@ -29,86 +28,80 @@ struct MachineVocabulary::Seeds {
 
   ArrayRef<const float *> opcodesOf(const MachineFunction &MF) {
     const std::lock_guard Held(Lock);
-    std::vector<const float *> &Its = Targets[MF.getTarget().getTargetTriple().getArch()];
-    if (Its.empty()) {
+    std::vector<const float *> &Vectors = Targets[MF.getTarget().getTargetTriple().getArch()];
+    if (Vectors.empty()) {
       const unsigned Count = MF.getSubtarget().getInstrInfo()->getNumOpcodes();
       for (unsigned I = 0; I < Count; ++I) {
-        const auto Found = Opcodes.find(MachineNames::opcode(MF, I));
-        Its.push_back(Found == Opcodes.end() ? nullptr : Found->second.data());
+        const auto Entry = Opcodes.find(MachineNames::opcode(MF, I));
+        Vectors.push_back(Entry == Opcodes.end() ? nullptr : Entry->second.data());
       }
     }
-    return Its;
+    return Vectors;
   }
 };
 
 static std::vector<float> vectorOf(const json::Value &Numbers) {
-  std::vector<float> Its;
-  constexpr double Most = std::numeric_limits<float>::max();
+  std::vector<float> Vector;
   for (const json::Value &Number : *Numbers.getAsArray())
-    Its.push_back(static_cast<float>(std::min(std::max(*Number.getAsNumber(), -Most), Most)));
-  return Its;
+    Vector.push_back(asFloat(*Number.getAsNumber()));
+  return Vector;
 }
 
 Expected<MachineVocabulary> MachineVocabulary::parse(StringRef Json) {
   const Expected<VocabularyFile> Read = parseVocabulary(Json, {"Opcodes", "Operands"});
   if (!Read)
     return Read.status();
-  auto Made = std::make_shared<Seeds>();
-  Made->Dimension = Read->Dimension;
-  Made->Digest = Read->Digest;
+  auto Parsed = std::make_shared<Seeds>();
+  Parsed->Dimension = Read->Dimension;
+  Parsed->Digest = Read->Digest;
   for (const auto &[Name, Numbers] : Read->section("Opcodes"))
-    Made->Opcodes[Name] = vectorOf(Numbers);
-  if (Made->Opcodes.empty())
+    Parsed->Opcodes[Name] = vectorOf(Numbers);
+  if (Parsed->Opcodes.empty())
     return wrongVocabulary("\"Opcodes\" is empty");
   bool Known = false;
   for (unsigned I = 0; I < MachineNames::kinds(); ++I) {
     const json::Value *Numbers = Read->section("Operands").get(MachineNames::kind(I));
-    Made->Operands.push_back(Numbers ? vectorOf(*Numbers) : std::vector<float>());
+    Parsed->Operands.push_back(Numbers ? vectorOf(*Numbers) : std::vector<float>());
     Known |= Numbers != nullptr;
   }
   if (!Known)
     return wrongVocabulary("\"Operands\": none of its names is a kind of operand, such as '" +
                            MachineNames::kind(0) + "'");
-  return MachineVocabulary(std::move(Made));
+  return MachineVocabulary(std::move(Parsed));
 }
 
 Expected<MachineVocabulary> MachineVocabulary::read(const std::string &Path) {
-  Expected<MachineVocabulary> Made = MachineVocabulary(nullptr);
-  const Status Read = readVocabulary(Path, [&](StringRef Json) {
-    Made = parse(Json);
-    return Made.status();
-  });
-  return Read ? Made : Read;
+  return readVocabulary<MachineVocabulary>(Path);
 }
 
 const Expected<MachineVocabulary> &MachineVocabulary::builtin() {
-  static const Expected<MachineVocabulary> Made = parse(BuiltinMachineVocabulary);
-  return Made;
+  static const Expected<MachineVocabulary> Builtin = parse(BuiltinMachineVocabulary);
+  return Builtin;
 }
 
-size_t MachineVocabulary::dimension() const { return Its->Dimension; }
-const std::string &MachineVocabulary::digest() const { return Its->Digest; }
+size_t MachineVocabulary::dimension() const { return Shared->Dimension; }
+const std::string &MachineVocabulary::digest() const { return Shared->Digest; }
 
 MachineEmbedder::MachineEmbedder(const MachineVocabulary &Words, const MachineFunction &MF)
-    : Words(Words), Names(MachineNames::of(MF)), Opcodes(Words.Its->opcodesOf(MF)) {}
+    : Words(Words), Names(MachineNames::of(MF)), Opcodes(Words.Shared->opcodesOf(MF)) {}
 
-void MachineEmbedder::mean(ArrayRef<const MachineInstr *> Of, MutableArrayRef<float> Out) const {
+void MachineEmbedder::mean(ArrayRef<const MachineInstr *> Instructions,
+                           MutableArrayRef<float> Out) const {
   std::vector<double> Sum(dimension());
   const auto Add = [&](const float *Seed, double Weight) {
     for (size_t I = 0; Seed && I < Sum.size(); ++I)
       Sum[I] += Weight * static_cast<double>(Seed[I]);
   };
-  for (const MachineInstr *Next : Of) {
+  for (const MachineInstr *Next : Instructions) {
     Add(Opcodes[Next->getOpcode()], 1);
-    Names.visit(*Next, [&](MachineRelation Is, unsigned Kind) {
-      const std::vector<float> &Seed = Words.Its->Operands[Kind];
-      Add(Seed.empty() ? nullptr : Seed.data(), Is == MachineRelation::Defines ? 0.5 : 0.25);
+    Names.visit(*Next, [&](MachineRelation Relation, unsigned Kind) {
+      const std::vector<float> &Seed = Words.Shared->Operands[Kind];
+      Add(Seed.empty() ? nullptr : Seed.data(), Relation == MachineRelation::Defines ? 0.5 : 0.25);
     });
   }
-  constexpr double Most = std::numeric_limits<float>::max();
-  const double Count = Of.empty() ? 1 : static_cast<double>(Of.size());
+  const double Count = Instructions.empty() ? 1 : static_cast<double>(Instructions.size());
   for (size_t I = 0; I < Sum.size(); ++I)
-    Out[I] = static_cast<float>(std::min(std::max(Sum[I] / Count, -Most), Most));
+    Out[I] = asFloat(Sum[I] / Count);
 }
 
 } // namespace mlbridge::embeddings

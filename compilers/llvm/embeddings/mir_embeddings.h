@@ -20,9 +20,9 @@ namespace mlbridge::embeddings {
 class MachineVocabulary {
 public:
   /// From JSON text: {"Opcodes": {"ADD": [0.1, …], …}, "Operands": {"Immediate": [0.2, …], …}}.
-  /// What it lacks is zero, kinds of operands that don't exist are left out. Errors: InvalidModel
-  /// (no JSON, a section that is missing or has no name that can occur, vectors of different
-  /// lengths, a number that is not finite).
+  /// Names that it lacks are zero, kinds of operands that don't exist are left out. Errors:
+  /// InvalidModel (no JSON, a section that is missing or has no name that can occur, vectors of
+  /// different lengths, a number that is not finite).
   static Expected<MachineVocabulary> parse(llvm::StringRef Json);
   /// The same of a file of at most 64 MiB; NotFound if it cannot be read, LimitExceeded.
   static Expected<MachineVocabulary> read(const std::string &Path);
@@ -36,8 +36,8 @@ public:
 private:
   friend class MachineEmbedder;
   struct Seeds;
-  explicit MachineVocabulary(std::shared_ptr<Seeds> Its) : Its(std::move(Its)) {}
-  std::shared_ptr<Seeds> Its;
+  explicit MachineVocabulary(std::shared_ptr<Seeds> Shared) : Shared(std::move(Shared)) {}
+  std::shared_ptr<Seeds> Shared;
 };
 
 class MachineNames;
@@ -49,10 +49,11 @@ public:
   MachineEmbedder(const MachineVocabulary &Words, const llvm::MachineFunction &MF);
 
   size_t dimension() const { return Words.dimension(); }
-  /// Sums that no float holds become the largest one. Of no instruction: zero. The order matters in
-  /// the last bits only if a double does not hold the sums exactly, as it does those of a
+  /// Sums that no float holds become the largest one; no instruction gives zero. The order matters
+  /// in the last bits only if a double does not hold the sums exactly, as it does those of a
   /// vocabulary with three digits. `Out` has dimension() values.
-  void mean(llvm::ArrayRef<const llvm::MachineInstr *> Of, llvm::MutableArrayRef<float> Out) const;
+  void mean(llvm::ArrayRef<const llvm::MachineInstr *> Instructions,
+            llvm::MutableArrayRef<float> Out) const;
 
 private:
   const MachineVocabulary Words;

@@ -39,17 +39,17 @@ constexpr StringLiteral Operands[] = {"Load",       "Store",        "Immediate",
                                       "Block",      "RegisterMask", "OtherOperand"};
 static_assert(std::size(Operands) == FirstRegister);
 
-/// What a register holds: an integer or float of 8 << 0 … 8 << 6 bits, a mask, or something else.
+/// A register holds an integer or float of 8 << 0 … 8 << 6 bits, a mask, or something else.
 constexpr unsigned Sizes = 7, Mask = 2 * Sizes, OtherShape = Mask + 1, Shapes = OtherShape + 1;
 constexpr unsigned Kinds = FirstRegister + 2 * Shapes; // virtual, then physical
 
 unsigned shapeOf(const TargetRegisterInfo &Target, const TargetRegisterClass &Class) {
   bool IsFloat = false, IsMask = false, IsKnown = false;
   for (auto Type = Target.legalclasstypes_begin(Class); *Type != MVT::Other; ++Type) {
-    const MVT Its(*Type);
-    IsKnown |= Its != MVT::Untyped;
-    IsMask |= Its.isVector() && Its.getVectorElementType() == MVT::i1;
-    IsFloat |= Its.isVector() || Its.isFloatingPoint();
+    const MVT Held(*Type);
+    IsKnown |= Held != MVT::Untyped;
+    IsMask |= Held.isVector() && Held.getVectorElementType() == MVT::i1;
+    IsFloat |= Held.isVector() || Held.isFloatingPoint();
   }
   const uint64_t Bits = Target.getRegSizeInBits(Class).getKnownMinValue();
   unsigned Size = 0;
@@ -71,10 +71,10 @@ MachineNames::MachineNames(const TargetRegisterInfo &Target)
     Classes[Class->getID()] = FirstRegister + Shape;
     if (!Class->isAllocatable()) // flags, for example
       continue;
-    const uint64_t Its = Target.getRegSizeInBits(*Class).getKnownMinValue();
+    const uint64_t Size = Target.getRegSizeInBits(*Class).getKnownMinValue();
     for (const MCPhysReg Register : *Class)
-      if (Its > Bits[Register]) { // an XMM register is in the class of 32 bits, too
-        Bits[Register] = Its;
+      if (Size > Bits[Register]) { // an XMM register is in the class of 32 bits, too
+        Bits[Register] = Size;
         Fixed[Register] = FirstRegister + Shapes + Shape;
       }
   }
@@ -84,10 +84,10 @@ const MachineNames &MachineNames::of(const MachineFunction &MF) {
   static std::mutex Lock;
   static std::map<Triple::ArchType, std::unique_ptr<const MachineNames>> All;
   const std::lock_guard Held(Lock);
-  std::unique_ptr<const MachineNames> &Its = All[MF.getTarget().getTargetTriple().getArch()];
-  if (!Its)
-    Its.reset(new MachineNames(*MF.getSubtarget().getRegisterInfo()));
-  return *Its;
+  std::unique_ptr<const MachineNames> &Names = All[MF.getTarget().getTargetTriple().getArch()];
+  if (!Names)
+    Names.reset(new MachineNames(*MF.getSubtarget().getRegisterInfo()));
+  return *Names;
 }
 
 std::string MachineNames::opcode(const MachineFunction &MF, unsigned Opcode) {
@@ -97,16 +97,16 @@ std::string MachineNames::opcode(const MachineFunction &MF, unsigned Opcode) {
   // Widths and kinds of operands begin with a digit or are in lower case.
   StringRef Name = Whole.take_while([](char C) { return ('A' <= C && C <= 'Z') || C == '_'; });
   const StringRef Rest = Whole.drop_front(Name.size());
-  const Triple &For = MF.getTarget().getTargetTriple();
+  const Triple &Target = MF.getTarget().getTargetTriple();
   const auto ShortenBy = [&](StringRef Letters) {
     if (Name.size() > 3 && Letters.contains(Name.back()))
       Name = Name.drop_back();
   };
-  if (For.isX86() && Name.size() > 3 && Name[0] == 'V' && Name[1] != '_') {
+  if (Target.isX86() && Name.size() > 3 && Name[0] == 'V' && Name[1] != '_') {
     Name = Name.drop_front(); // VADDPSZrr, VADDPSYrr, VADDPSrr, ADDPSrr
     ShortenBy("YZ");
   }
-  if (For.isAArch64() && !Rest.starts_with("v")) // LDRXui, LDRDui, FADDSrr; not UMAXv4i32
+  if (Target.isAArch64() && !Rest.starts_with("v")) // LDRXui, LDRDui, FADDSrr; not UMAXv4i32
     ShortenBy(Name.starts_with("F") || Name.starts_with("LD") || Name.starts_with("ST") ? "WXBHSDQ"
                                                                                         : "WX");
   return Name.size() < 2 ? Whole.str() : Name.rtrim('_').str(); // Bcc isn't B
@@ -117,25 +117,25 @@ unsigned MachineNames::kinds() { return Kinds; }
 StringRef MachineNames::kind(unsigned Number) {
   static const std::vector<std::string> Names = [] {
     std::vector<std::string> All(std::begin(Operands), std::end(Operands));
-    for (const char *Of : {"Virtual", "Physical"}) {
-      for (const char *What : {"Integer", "Float"})
+    for (const std::string Sort : {"Virtual", "Physical"}) {
+      for (const char *Type : {"Integer", "Float"})
         for (unsigned Size = 0; Size < Sizes; ++Size)
-          All.push_back(std::string(Of) + What + std::to_string(8U << Size));
-      All.push_back(std::string(Of) + "Mask");
-      All.push_back(std::string(Of) + "Other");
+          All.push_back(Sort + Type + std::to_string(8U << Size));
+      All.push_back(Sort + "Mask");
+      All.push_back(Sort + "Other");
     }
     return All;
   }();
   return Names[Number];
 }
 
-unsigned MachineNames::kindOf(const MachineOperand &Of,
+unsigned MachineNames::kindOf(const MachineOperand &Operand,
                               const MachineRegisterInfo &Registers) const {
-  switch (Of.getType()) {
+  switch (Operand.getType()) {
   case MachineOperand::MO_Register: {
-    if (!Of.getReg().isVirtual())
-      return Fixed[Of.getReg().id()];
-    const TargetRegisterClass *Class = Registers.getRegClassOrNull(Of.getReg());
+    if (!Operand.getReg().isVirtual())
+      return Fixed[Operand.getReg().id()];
+    const TargetRegisterClass *Class = Registers.getRegClassOrNull(Operand.getReg());
     return Class ? Classes[Class->getID()] : FirstRegister + OtherShape;
   }
   case MachineOperand::MO_Immediate:
@@ -165,16 +165,16 @@ unsigned MachineNames::kindOf(const MachineOperand &Of,
 }
 
 void MachineNames::visit(const MachineInstr &MI,
-                         function_ref<void(MachineRelation, unsigned)> For) const {
+                         function_ref<void(MachineRelation, unsigned)> Visit) const {
   const MachineRegisterInfo &Registers = MI.getMF()->getRegInfo();
   for (const MachineOperand &Next : MI.operands())
     if (!Next.isReg() || Next.getReg())
-      For(Next.isReg() && Next.isDef() ? MachineRelation::Defines : MachineRelation::Uses,
-          kindOf(Next, Registers));
+      Visit(Next.isReg() && Next.isDef() ? MachineRelation::Defines : MachineRelation::Uses,
+            kindOf(Next, Registers));
   if (MI.mayLoad())
-    For(MachineRelation::Accesses, Load);
+    Visit(MachineRelation::Accesses, Load);
   if (MI.mayStore())
-    For(MachineRelation::Accesses, Store);
+    Visit(MachineRelation::Accesses, Store);
 }
 
 } // namespace mlbridge::embeddings

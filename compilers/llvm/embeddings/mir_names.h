@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a machine instruction consists of, in words that x86-64 and AArch64 share.
+// The parts of a machine instruction, in words that x86-64 and AArch64 share.
 #ifndef MLBRIDGE_LLVM_MIR_NAMES_H
 #define MLBRIDGE_LLVM_MIR_NAMES_H
 
@@ -13,7 +13,7 @@
 
 namespace mlbridge::embeddings {
 
-/// What an instruction has to do with one of its parts.
+/// The relation of an instruction to one of its parts.
 enum class MachineRelation : uint8_t {
   Defines,  ///< a register that it writes
   Uses,     ///< any other operand
@@ -22,7 +22,7 @@ enum class MachineRelation : uint8_t {
 
 class MachineNames {
 public:
-  /// Of the function's target; made once in a process. Thread-safe.
+  /// The names of the function's target; made once in a process. Thread-safe.
   static const MachineNames &of(const llvm::MachineFunction &MF);
 
   /// The name of an opcode without what the operands say: ADD for ADD32rr and for ADDXri.
@@ -32,13 +32,14 @@ public:
   static unsigned kinds();
   static llvm::StringRef kind(unsigned Number);
 
-  /// Calls `For` with each part of the instruction and its kind, in order. `$noreg` is none.
+  /// Calls `Visit` with each part of the instruction and its kind, in order. `$noreg` is none.
   void visit(const llvm::MachineInstr &MI,
-             llvm::function_ref<void(MachineRelation, unsigned)> For) const;
+             llvm::function_ref<void(MachineRelation, unsigned)> Visit) const;
 
 private:
   explicit MachineNames(const llvm::TargetRegisterInfo &Target);
-  unsigned kindOf(const llvm::MachineOperand &Of, const llvm::MachineRegisterInfo &Registers) const;
+  unsigned kindOf(const llvm::MachineOperand &Operand,
+                  const llvm::MachineRegisterInfo &Registers) const;
 
   std::vector<uint8_t> Classes; ///< kind of a virtual register, by its class
   std::vector<uint8_t> Fixed;   ///< kind of a physical register

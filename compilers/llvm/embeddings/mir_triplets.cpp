@@ -9,8 +9,8 @@ using namespace llvm;
 
 namespace mlbridge::embeddings {
 
-static StringRef nameOf(MachineRelation Which) {
-  switch (Which) {
+static StringRef nameOf(MachineRelation Relation) {
+  switch (Relation) {
   case MachineRelation::Defines:
     return "Defines";
   case MachineRelation::Uses:
@@ -30,8 +30,8 @@ void MachineTriplets::add(const MachineFunction &MF) {
       const std::string Opcode = MachineNames::opcode(MF, Next.getOpcode());
       if (!Before.empty())
         ++Counts[{Before, "Next", Opcode}];
-      Names.visit(Next, [&](MachineRelation Which, unsigned Kind) {
-        ++Counts[{Opcode, nameOf(Which).str(), MachineNames::kind(Kind).str()}];
+      Names.visit(Next, [&](MachineRelation Relation, unsigned Kind) {
+        ++Counts[{Opcode, nameOf(Relation).str(), MachineNames::kind(Kind).str()}];
       });
       Before = Opcode;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What stands beside what in machine code, for training a vocabulary.
+// The neighbours of opcodes in machine code, for training a vocabulary.
 #ifndef MLBRIDGE_LLVM_MIR_TRIPLETS_H
 #define MLBRIDGE_LLVM_MIR_TRIPLETS_H
 
@@ -16,8 +16,8 @@ namespace mlbridge::embeddings {
 class MachineTriplets {
 public:
   void add(const llvm::MachineFunction &MF);
-  /// A line for each distinct one: how often it occurs, the opcode, the relation (Next, Defines,
-  /// Uses, Accesses) and an opcode or a kind of operand, with tabs between them. Sorted.
+  /// Writes a line for each distinct triplet: how often it occurs, the opcode, the relation (Next,
+  /// Defines, Uses, Accesses) and an opcode or a kind of operand, with tabs between them. Sorted.
   void write(llvm::raw_ostream &To) const;
 
 private:

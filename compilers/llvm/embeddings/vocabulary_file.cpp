@@ -3,10 +3,10 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SHA256.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace llvm;
 
@@ -14,11 +14,16 @@ namespace mlbridge::embeddings {
 
 static constexpr uint64_t MostBytes = 64 << 20;
 
+float asFloat(double Number) {
+  constexpr double Most = std::numeric_limits<float>::max();
+  return std::isnan(Number) ? 0.0F : float(std::min(std::max(Number, -Most), Most));
+}
+
 Status wrongVocabulary(const Twine &Message) {
   return Status(Code::InvalidModel, "vocabulary: " + Message.str());
 }
 
-/// LLVM's parser recurses, so what is nested deeper than a vocabulary does not reach it.
+/// LLVM's parser recurses, so text that is nested deeper than a vocabulary does not reach it.
 static bool isDeep(StringRef Json) {
   unsigned Depth = 0;
   bool InText = false;
@@ -77,11 +82,11 @@ Expected<VocabularyFile> parseVocabulary(StringRef Json, ArrayRef<StringRef> Sec
                         toHex(SHA256::hash(arrayRefFromStringRef(Json)), /*LowerCase=*/true)};
 }
 
-Status readVocabulary(const std::string &Path, function_ref<Status(StringRef)> Parse) {
+Expected<std::unique_ptr<MemoryBuffer>> readText(const std::string &Path) {
   const auto Wrong = [&](Code C, const std::string &Why) {
     return Status(C, "vocabulary: " + Path + ": " + Why);
   };
-  // What is no file might have no end, or no beginning.
+  // A path that is no file might have no end, or no beginning.
   sys::fs::file_status Kind;
   if (std::error_code EC = sys::fs::status(Path, Kind))
     return Wrong(Code::NotFound, EC.message());
@@ -93,8 +98,7 @@ Status readVocabulary(const std::string &Path, function_ref<Status(StringRef)> P
   ErrorOr<std::unique_ptr<MemoryBuffer>> Read = MemoryBuffer::getFile(Path);
   if (!Read)
     return Wrong(Code::NotFound, Read.getError().message());
-  const Status Parsed = Parse((*Read)->getBuffer());
-  return Parsed ? Parsed : Parsed.withContext(Path);
+  return std::move(*Read);
 }
 
 } // namespace mlbridge::embeddings

@@ -6,13 +6,17 @@
 #include <mlbridge/status.h>
 
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 
+#include <memory>
 #include <string>
 
 namespace mlbridge::embeddings {
+
+/// The nearest number that a float holds; 0 for NaN.
+float asFloat(double Number);
 
 /// InvalidModel, about vocabularies.
 Status wrongVocabulary(const llvm::Twine &Message);
@@ -23,7 +27,7 @@ struct VocabularyFile {
   size_t Dimension = 0; ///< 0 if there is no vector
   std::string Digest;   ///< SHA-256 of the text, 64 hexadecimal digits
 
-  /// One of those that it was parsed with.
+  /// One of the sections that it was parsed with.
   const llvm::json::Object &section(llvm::StringRef Name) const {
     return *Root.getAsObject()->getObject(Name);
   }
@@ -34,9 +38,17 @@ struct VocabularyFile {
 Expected<VocabularyFile> parseVocabulary(llvm::StringRef Json,
                                          llvm::ArrayRef<llvm::StringRef> Sections);
 
-/// Hands the text of a file of at most 64 MiB to `Parse`, whose error gets the path. Errors:
-/// NotFound if it cannot be read, LimitExceeded.
-Status readVocabulary(const std::string &Path, llvm::function_ref<Status(llvm::StringRef)> Parse);
+/// The text of a file of at most 64 MiB. Errors: NotFound if it cannot be read, LimitExceeded.
+Expected<std::unique_ptr<llvm::MemoryBuffer>> readText(const std::string &Path);
+
+/// Parses such a file. Errors have its path.
+template <class Vocabulary> Expected<Vocabulary> readVocabulary(const std::string &Path) {
+  const auto Text = readText(Path);
+  if (!Text)
+    return Text.status();
+  Expected<Vocabulary> Parsed = Vocabulary::parse((*Text)->getBuffer());
+  return Parsed ? Parsed : Parsed.status().withContext(Path);
+}
 
 } // namespace mlbridge::embeddings
 

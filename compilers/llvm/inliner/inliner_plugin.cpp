@@ -5,9 +5,9 @@
 //   opt-22 -load-pass-plugin mlbridge-inliner.so -passes='default<Oz>' -inliner-model=URI
 #include "explore.h"
 
-#include "advice/advice.h"
-#include "advice/flags.h"
-#include "levels.h"
+#include "plugin/advisor.h"
+#include "plugin/flags.h"
+#include "plugin/levels.h"
 #include "versions/ml_inline_advisor.h"
 #include "versions/pass_plugin.h"
 
@@ -16,7 +16,7 @@
 
 using namespace llvm;
 
-static const mlbridge::advice::QuestionFlags
+static const mlbridge::plugin::AdvisorFlags
     Flags("inliner", "The model that decides what is inlined", "Os,Oz");
 // For the phase-ordering plugin, which compares the model's code with that of plain clang.
 static cl::opt<bool> ComparedOption("inliner-compared", cl::Hidden,
@@ -73,7 +73,7 @@ private:
 
 class ModelInlineAdvisor final : public MLInlineAdvisor {
 public:
-  ModelInlineAdvisor(Module &M, ModuleAnalysisManager &MAM, advice::Settings Options,
+  ModelInlineAdvisor(Module &M, ModuleAnalysisManager &MAM, plugin::Settings Options,
                      StringRef Level, const std::shared_ptr<Heuristic> &Stock)
       : MLInlineAdvisor(M, MAM, versions::modelRunner([&](const auto &Features) {
                           return makeRunner(M, Options, Features);
@@ -88,14 +88,14 @@ public:
   const Status &status() const { return runner().status(); }
 
 private:
-  static std::unique_ptr<LLVMModelRunner> makeRunner(Module &M, const advice::Settings &Options,
+  static std::unique_ptr<LLVMModelRunner> makeRunner(Module &M, const plugin::Settings &Options,
                                                      std::vector<llvm::TensorSpec> Features) {
-    const Model Of = advice::opened(Options);
+    const Model Of = plugin::openForProcess(Options);
     const Signature *Own = Of.modelSignature();
     // It costs as much as the heuristic does.
     if (!Own || Own->findInput(DefaultDecisionName) >= 0)
       Features.push_back(DefaultDecisionSpec);
-    return advice::newRunner(Options, Of, M, Features, InlineDecisionSpec);
+    return plugin::newRunner(Options, Of, M, Features, InlineDecisionSpec);
   }
 
   LLVMModelRunner &runner() const { return static_cast<LLVMModelRunner &>(*ModelRunner); }
@@ -106,7 +106,7 @@ private:
   }
 
   bool decide(CallBase &CB) {
-    if (Failed || !Options.wants(advice::levelOf(*CB.getCaller(), Level)))
+    if (Failed || !Options.wants(plugin::levelOf(*CB.getCaller(), Level)))
       return GetDefaultAdvice(CB);
     if (Default >= 0)
       *ModelRunner->getTensor<int64_t>(Default) = GetDefaultAdvice(CB);
@@ -118,11 +118,11 @@ private:
     if (Why)
       return Answer == 1;
     Failed = true;
-    advice::giveUp(Options, M.getContext(), Why);
+    Options.giveUp(M.getContext(), Why);
     return GetDefaultAdvice(CB);
   }
 
-  const advice::Settings Options;
+  const plugin::Settings Options;
   const StringRef Level;
   int Default = -1;    ///< the index of inlining_default, if the model knows it
   bool Failed = false; ///< the rest of the module is LLVM's
@@ -133,23 +133,23 @@ private:
 static InlineAdvisor *newAdvisor(Module &M, FunctionAnalysisManager &FAM, InlineParams Params,
                                  InlineContext IC) {
   const auto Stock = [&] { return new DefaultInlineAdvisor(M, FAM, Params, IC); };
-  const advice::Settings Options = Flags.questionSettings();
+  const plugin::Settings Options = Flags.settings();
   const auto Defined = make_filter_range(M, [](Function &F) { return !F.isDeclaration(); });
   if (Defined.empty() || (ComparedOption && !CandidateOption))
     return Stock();
   const Pipeline &Its = *FAM.getResult<PipelineAnalysis>(*Defined.begin()).Of;
   if (const Status Right = Options.check(); !Right) {
-    advice::refuse(Options, M.getContext(), Right);
+    Options.refuse(M.getContext(), Right);
     return Stock();
   }
   if (none_of(Defined,
-              [&](const Function &F) { return Options.wants(advice::levelOf(F, Its.Level)); }))
+              [&](const Function &F) { return Options.wants(plugin::levelOf(F, Its.Level)); }))
     return Stock();
   auto Asking = std::make_unique<ModelInlineAdvisor>(
       M, *Its.Modules, Options, Its.Level, std::make_shared<Heuristic>(M, FAM, Params, IC));
   if (Asking->status())
     return Asking.release();
-  advice::giveUp(Options, M.getContext(), Asking->status());
+  Options.giveUp(M.getContext(), Asking->status());
   return Stock();
 }
 
@@ -163,15 +163,18 @@ static void registerCallbacks(PassBuilder &PB) {
   PB.registerAnalysisRegistrationCallback([State](FunctionAnalysisManager &FAM) {
     FAM.registerPass([State] { return PipelineAnalysis(State); });
   });
-  PB.registerPipelineStartEPCallback(
-      [State](ModulePassManager &, OptimizationLevel Level) { State->Level = nameOf(Level); });
+  PB.registerPipelineStartEPCallback([State](ModulePassManager &, OptimizationLevel Level) {
+    State->Level = plugin::nameOf(Level);
+  });
   // ThinLTO's back ends and full LTO begin here.
   PB.registerPipelineEarlySimplificationEPCallback(
       [State](ModulePassManager &, OptimizationLevel Level, auto...) {
-        State->Level = nameOf(Level);
+        State->Level = plugin::nameOf(Level);
       });
   PB.registerFullLinkTimeOptimizationEarlyEPCallback(
-      [State](ModulePassManager &, OptimizationLevel Level) { State->Level = nameOf(Level); });
+      [State](ModulePassManager &, OptimizationLevel Level) {
+        State->Level = plugin::nameOf(Level);
+      });
 }
 
 } // namespace mlbridge::inliner

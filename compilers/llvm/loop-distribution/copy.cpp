@@ -6,30 +6,31 @@
 
 using namespace llvm;
 
-namespace mlbridge::distribution {
+namespace mlbridge::loop_distribution {
 
-Copy::Copy(Function &Of, FunctionAnalysisManager &Manager)
+Copy::Copy(Function &Original, FunctionAnalysisManager &Manager)
     // A name that is there already would be numbered, and with it the next one of the module.
-    : Manager(Manager), Made(Function::Create(Of.getFunctionType(), Of.getLinkage(),
-                                              Of.getAddressSpace(), "", Of.getParent())) {
+    : Manager(Manager),
+      Clone(Function::Create(Original.getFunctionType(), Original.getLinkage(),
+                             Original.getAddressSpace(), "", Original.getParent())) {
   ValueToValueMapTy Copies;
-  for (auto [From, To] : zip_equal(Of.args(), Made->args())) {
+  for (auto [From, To] : zip_equal(Original.args(), Clone->args())) {
     To.setName(From.getName());
     Copies[&From] = &To;
   }
-  // Or else all that describes the function to debuggers would be copied.
-  if (DISubprogram *const Described = Of.getSubprogram())
+  // Without this, the function's debug information would be copied.
+  if (DISubprogram *const Described = Original.getSubprogram())
     Copies.MD()[Described].reset(Described);
   SmallVector<ReturnInst *, 4> Returns;
-  CloneFunctionInto(Made, &Of, Copies, CloneFunctionChangeType::LocalChangesOnly, Returns);
-  for (BasicBlock &Block : Of)
+  CloneFunctionInto(Clone, &Original, Copies, CloneFunctionChangeType::LocalChangesOnly, Returns);
+  for (BasicBlock &Block : Original)
     if (const auto End = Copies.find(Block.getTerminator()); End != Copies.end())
       Ends[cast<Instruction>(End->second)] = Block.getTerminator();
 }
 
 Copy::~Copy() {
-  Manager.clear(*Made, Made->getName());
-  Made->eraseFromParent();
+  Manager.clear(*Clone, Clone->getName());
+  Clone->eraseFromParent();
 }
 
-} // namespace mlbridge::distribution
+} // namespace mlbridge::loop_distribution

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What models see of a part of a loop.
+// The features that models see of a part of a loop.
 #include "graph.h"
 
 #include "llvm/Analysis/IVDescriptors.h"
@@ -9,25 +9,26 @@
 
 using namespace llvm;
 
-namespace mlbridge::distribution {
+namespace mlbridge::loop_distribution {
 
 void LoopGraph::describePhis() {
   for (PHINode &Phi : L.getHeader()->phis()) {
     InductionDescriptor Induction;
     RecurrenceDescriptor Reduction;
-    const unsigned At = Numbers[&Phi];
-    if (InductionDescriptor::isInductionPHI(&Phi, &L, &Its.Evolution, Induction)) {
-      IsInduction.set(At);
+    const unsigned Number = Numbers[&Phi];
+    if (InductionDescriptor::isInductionPHI(&Phi, &L, &Analysis.Evolution, Induction)) {
+      IsInduction.set(Number);
       continue;
     }
-    if (RecurrenceDescriptor::isFixedOrderRecurrence(&Phi, &L, &Its.Dominators))
+    if (RecurrenceDescriptor::isFixedOrderRecurrence(&Phi, &L, &Analysis.Dominators))
       continue;
-    const bool Reduces = RecurrenceDescriptor::isReductionPHI(
-        &Phi, &L, Reduction, nullptr, &Its.Assumptions, &Its.Dominators, &Its.Evolution);
-    if (Reduces && (!Reduction.hasExactFPMath() || Its.Target.enableOrderedReductions()))
-      IsReduction.set(At);
+    const bool Reduces =
+        RecurrenceDescriptor::isReductionPHI(&Phi, &L, Reduction, nullptr, &Analysis.Assumptions,
+                                             &Analysis.Dominators, &Analysis.Evolution);
+    if (Reduces && (!Reduction.hasExactFPMath() || Analysis.Target.enableOrderedReductions()))
+      IsReduction.set(Number);
     else
-      IsRecurrence.set(At);
+      IsRecurrence.set(Number);
   }
 }
 
@@ -76,29 +77,28 @@ static Feature columnOf(const Instruction &I) {
 
 void LoopGraph::findCosts() {
   for (const Instruction *I : Instructions) {
-    const auto Cost = [&](TargetTransformInfo::TargetCostKind Kind) -> unsigned {
-      const InstructionCost Found = Its.Target.getInstructionCost(I, Kind);
-      // What is impossible or very expensive counts as a call.
+    const auto CostOf = [&](TargetTransformInfo::TargetCostKind Kind) -> unsigned {
+      const InstructionCost Cost = Analysis.Target.getInstructionCost(I, Kind);
+      // Something impossible or very expensive counts as a call.
       constexpr InstructionCost::CostType Most = 64;
-      return Found.isValid() ? static_cast<unsigned>(std::clamp(Found.getValue(), {}, Most)) : Most;
+      return Cost.isValid() ? static_cast<unsigned>(std::clamp(Cost.getValue(), {}, Most)) : Most;
     };
-    Latencies.push_back(Cost(TargetTransformInfo::TCK_Latency));
-    ScalarCosts.push_back(Cost(TargetTransformInfo::TCK_RecipThroughput));
+    Latencies.push_back(CostOf(TargetTransformInfo::TCK_Latency));
+    ScalarCosts.push_back(CostOf(TargetTransformInfo::TCK_RecipThroughput));
   }
-  // From the uses to what they use.
   DenseMap<const Value *, bool> Linear;
-  for (const Access &Its : Accesses)
-    Linear.try_emplace(Instructions[Its.At], Its.Step.has_value());
+  for (const Access &Next : Accesses)
+    Linear.try_emplace(Instructions[Next.Number], Next.Step.has_value());
+  // Uses come before the instructions that they use.
   for (size_t At = Instructions.size(); At-- > 0;) {
     const Instruction &I = *Instructions[At];
     IsAddress[static_cast<unsigned>(At)] =
         !isa<PHINode, LoadInst, StoreInst>(I) && !I.use_empty() &&
-        all_of(I.uses(), [&](const Use &Of) {
-          const auto *Its = cast<Instruction>(Of.getUser());
-          const auto Number = Numbers.find(Its);
+        all_of(I.users(), [&](const User *U) {
+          const auto Number = Numbers.find(cast<Instruction>(U));
           return Number != Numbers.end() &&
                  (IsAddress.test(Number->second) ||
-                  (Linear.lookup(Its) && getLoadStorePointerOperand(Its) == &I));
+                  (Linear.lookup(U) && getLoadStorePointerOperand(U) == &I));
         });
   }
 }
@@ -108,14 +108,14 @@ float LoopGraph::latency(const BitVector &Needs) const {
   // that they are computed from. Most distances between iterations divide half of the rounds.
   constexpr unsigned Rounds = 96, Forwarding = 5;         // cycles from a store to a load
   SmallVector<std::pair<unsigned, const Pair *>, 8> Read; // a load, and its store
-  for (const Pair &Of : Pairs) {
-    const Access &First = Accesses[Of.First], &Second = Accesses[Of.Second];
-    if (Of.By.empty() && Of.Backward && Of.Distance > 0 && Of.Distance <= Rounds / 2 &&
-        !First.Writes && Needs.test(First.At) && Needs.test(Second.At))
-      Read.emplace_back(First.At, &Of);
+  for (const Pair &Accessed : Pairs) {
+    const Access &First = Accesses[Accessed.First], &Second = Accesses[Accessed.Second];
+    if (Accessed.Checks.empty() && Accessed.Backward && Accessed.Distance > 0 &&
+        Accessed.Distance <= Rounds / 2 && !First.Writes && Needs.test(First.Number) &&
+        Needs.test(Second.Number))
+      Read.emplace_back(First.Number, &Accessed);
   }
-  const auto Carried = [&](const BitVector &Which) { return Which.anyCommon(Needs); };
-  if (Read.empty() && !Carried(IsReduction) && !Carried(IsRecurrence))
+  if (Read.empty() && !IsReduction.anyCommon(Needs) && !IsRecurrence.anyCommon(Needs))
     return 0;
   std::vector<std::vector<unsigned>> Ready(Rounds, std::vector<unsigned>(Instructions.size()));
   std::array<unsigned, Rounds> Last{};
@@ -125,10 +125,10 @@ float LoopGraph::latency(const BitVector &Needs) const {
         continue;
       const Instruction &I = *Instructions[At];
       unsigned When = 0;
-      const auto After = [&](const Value *Of, unsigned In) {
-        if (const auto *By = dyn_cast<Instruction>(Of))
-          if (const auto Its = Numbers.find(By); Its != Numbers.end())
-            When = std::max(When, Ready[In][Its->second]);
+      const auto After = [&](const Value *Operand, unsigned In) {
+        if (const auto *Computed = dyn_cast<Instruction>(Operand))
+          if (const auto Number = Numbers.find(Computed); Number != Numbers.end())
+            When = std::max(When, Ready[In][Number->second]);
       };
       if (const auto *Phi = dyn_cast<PHINode>(&I)) {
         if (Round > 0)
@@ -142,17 +142,18 @@ float LoopGraph::latency(const BitVector &Needs) const {
       for (const auto &[Load, From] : Read) {
         if (Load != At || Round < From->Distance)
           continue;
-        const Access &Store = Accesses[From->Second], &Its = Accesses[From->First];
+        const Access &Store = Accesses[From->Second], &Loaded = Accesses[From->First];
         const auto &Before = Ready[Round - static_cast<unsigned>(From->Distance)];
-        // LLVM keeps what the iteration before has stored in a register.
-        if (From->Distance == 1 && Store.Size == Its.Size && std::abs(*Its.Step) == Its.Size) {
+        // LLVM keeps the value that the iteration before has stored in a register.
+        if (From->Distance == 1 && Store.Size == Loaded.Size &&
+            std::abs(*Loaded.Step) == Loaded.Size) {
           InRegister = true;
-          if (const auto By = Numbers.find(dyn_cast<Instruction>(
-                  cast<StoreInst>(Instructions[Store.At])->getValueOperand()));
-              By != Numbers.end())
-            When = std::max(When, Before[By->second]);
+          if (const auto Stored = Numbers.find(dyn_cast<Instruction>(
+                  cast<StoreInst>(Instructions[Store.Number])->getValueOperand()));
+              Stored != Numbers.end())
+            When = std::max(When, Before[Stored->second]);
         } else {
-          When = std::max(When, Before[Store.At] + Forwarding);
+          When = std::max(When, Before[Store.Number] + Forwarding);
         }
       }
       Ready[Round][At] = When + (InRegister ? 0 : Latencies[At]);
@@ -165,29 +166,29 @@ float LoopGraph::latency(const BitVector &Needs) const {
 }
 
 float LoopGraph::vectorCost(const BitVector &Needs, unsigned Lanes) const {
-  const TargetTransformInfo &Target = Its.Target;
+  const TargetTransformInfo &Target = Analysis.Target;
   constexpr auto Kind = TargetTransformInfo::TCK_RecipThroughput;
-  const auto Wide = [Lanes](Type *Of) -> Type * {
-    return VectorType::isValidElementType(Of) ? FixedVectorType::get(Of, Lanes) : Of;
+  const auto Wide = [Lanes](Type *Scalar) -> Type * {
+    return VectorType::isValidElementType(Scalar) ? FixedVectorType::get(Scalar, Lanes) : Scalar;
   };
   InstructionCost Total = 0;
-  for (const Access &Of : Accesses) {
-    if (!Needs.test(Of.At))
+  for (const Access &Next : Accesses) {
+    if (!Needs.test(Next.Number))
       continue;
-    const Instruction &I = *Instructions[Of.At];
+    const Instruction &I = *Instructions[Next.Number];
     auto *const Value = Wide(getLoadStoreType(&I));
-    const bool Vector = isa<VectorType>(Value), Invariant = Of.Step && *Of.Step == 0;
-    if (Vector && Of.Step && std::abs(*Of.Step) == Of.Size) {
+    const bool IsVector = isa<VectorType>(Value), IsInvariant = Next.Step && *Next.Step == 0;
+    if (IsVector && Next.Step && std::abs(*Next.Step) == Next.Size) {
       Total += Target.getMemoryOpCost(I.getOpcode(), Value, getLoadStoreAlignment(&I),
                                       getLoadStoreAddressSpace(&I), Kind);
-      if (*Of.Step < 0)
+      if (*Next.Step < 0)
         Total += Target.getShuffleCost(TargetTransformInfo::SK_Reverse, cast<VectorType>(Value),
                                        cast<VectorType>(Value), {}, Kind);
-    } else if (!Invariant || Of.Writes) {
-      Total += Lanes * ScalarCosts[Of.At];
-      if (Vector)
+    } else if (!IsInvariant || Next.Writes) {
+      Total += Lanes * ScalarCosts[Next.Number];
+      if (IsVector)
         Total += Target.getScalarizationOverhead(cast<VectorType>(Value), APInt::getAllOnes(Lanes),
-                                                 !Of.Writes, Of.Writes, Kind);
+                                                 !Next.Writes, Next.Writes, Kind);
     }
   }
   for (const unsigned At : Needs.set_bits()) {
@@ -196,11 +197,11 @@ float LoopGraph::vectorCost(const BitVector &Needs, unsigned Lanes) const {
       continue;
     Type *const To = Wide(I.getType());
     if (I.isBinaryOp() || I.isUnaryOp()) {
-      const auto About = [&](unsigned Which) {
-        return TargetTransformInfo::getOperandInfo(I.getOperand(Which));
+      const auto InfoOf = [&](unsigned Operand) {
+        return TargetTransformInfo::getOperandInfo(I.getOperand(Operand));
       };
-      Total += Target.getArithmeticInstrCost(I.getOpcode(), To, Kind, About(0),
-                                             About(I.getNumOperands() - 1));
+      Total += Target.getArithmeticInstrCost(I.getOpcode(), To, Kind, InfoOf(0),
+                                             InfoOf(I.getNumOperands() - 1));
     } else if (I.isCast()) {
       Total += Target.getCastInstrCost(I.getOpcode(), To, Wide(I.getOperand(0)->getType()),
                                        TargetTransformInfo::getCastContextHint(&I), Kind);
@@ -212,8 +213,8 @@ float LoopGraph::vectorCost(const BitVector &Needs, unsigned Lanes) const {
                                          CmpInst::BAD_ICMP_PREDICATE, Kind);
     } else if (const auto *Call = dyn_cast<IntrinsicInst>(&I)) {
       SmallVector<Type *, 4> Arguments;
-      for (const Value *Its : Call->args())
-        Arguments.push_back(Wide(Its->getType()));
+      for (const Value *Argument : Call->args())
+        Arguments.push_back(Wide(Argument->getType()));
       Total += Target.getIntrinsicInstrCost(
           IntrinsicCostAttributes(Call->getIntrinsicID(), To, Arguments), Kind);
     }
@@ -223,8 +224,8 @@ float LoopGraph::vectorCost(const BitVector &Needs, unsigned Lanes) const {
 }
 
 FeatureVector LoopGraph::describe(const BitVector &Needs) const {
-  FeatureVector Made{};
-  const auto Add = [&](Feature To, float What = 1) { Made[To] += What; };
+  FeatureVector Row{};
+  const auto Add = [&](Feature Column, float Count = 1) { Row[Column] += Count; };
   bool Refused = false;
   for (const unsigned At : Needs.set_bits()) {
     const Instruction &I = *Instructions[At];
@@ -238,47 +239,49 @@ FeatureVector LoopGraph::describe(const BitVector &Needs) const {
       continue;
     if (const Feature Column = columnOf(I); Column != Features)
       Add(Column);
-    Type *const Of = isa<StoreInst>(I) ? getLoadStoreType(&I) : I.getType();
-    Refused |= !Of->isVoidTy() && !VectorType::isValidElementType(Of);
+    Type *const Scalar = isa<StoreInst>(I) ? getLoadStoreType(&I) : I.getType();
+    Refused |= !Scalar->isVoidTy() && !VectorType::isValidElementType(Scalar);
     if (const auto *Call = dyn_cast<IntrinsicInst>(&I); Call && !isHint(I))
       Refused |= !isTriviallyVectorizable(Call->getIntrinsicID());
   }
-  for (const Access &Its : Accesses) {
-    if (!Needs.test(Its.At))
+  for (const Access &Next : Accesses) {
+    if (!Needs.test(Next.Number))
       continue;
-    Add(Its.Writes ? Stores : Loads);
-    Add(Bytes, static_cast<float>(Its.Size));
-    Made[Width] = std::max(Made[Width], static_cast<float>(8 * Its.Size));
-    Add(!Its.Step                         ? Irregular
-        : *Its.Step == 0                  ? Invariant
-        : std::abs(*Its.Step) == Its.Size ? Consecutive
-                                          : Strided);
-    Refused |= Its.Writes && (!Its.Step || *Its.Step == 0);
+    Add(Next.Writes ? Stores : Loads);
+    Add(Bytes, static_cast<float>(Next.Size));
+    Row[Width] = std::max(Row[Width], static_cast<float>(8 * Next.Size));
+    Add(!Next.Step                          ? Irregular
+        : *Next.Step == 0                   ? Invariant
+        : std::abs(*Next.Step) == Next.Size ? Consecutive
+                                            : Strided);
+    Refused |= Next.Writes && (!Next.Step || *Next.Step == 0);
   }
-  const auto Register = Its.Target.getRegisterBitWidth(TargetTransformInfo::RGK_FixedWidthVector);
+  const auto Register =
+      Analysis.Target.getRegisterBitWidth(TargetTransformInfo::RGK_FixedWidthVector);
   auto Lanes = static_cast<int64_t>(Register.getFixedValue());
-  Lanes = Made[Width] == 0 ? 1 : Lanes / static_cast<int64_t>(Made[Width]);
-  for (const Pair &Its : Pairs)
-    if (Needs.test(Accesses[Its.First].At) && Needs.test(Accesses[Its.Second].At) &&
-        Its.By.empty() && Its.Backward) {
-      if (Its.Distance < 4)
+  Lanes = Row[Width] == 0 ? 1 : Lanes / static_cast<int64_t>(Row[Width]);
+  for (const Pair &Accessed : Pairs)
+    if (Needs.test(Accesses[Accessed.First].Number) &&
+        Needs.test(Accesses[Accessed.Second].Number) && Accessed.Checks.empty() &&
+        Accessed.Backward) {
+      if (Accessed.Distance < 4)
         Add(Cycles);
       else
-        Lanes = std::min(Lanes, Its.Distance);
+        Lanes = std::min(Lanes, Accessed.Distance);
     }
-  Made[Blocks] = Refused || Made[Cycles] > 0 || Made[Recurrences] > 0 ? 1.0F : 0.0F;
-  const unsigned Count = Its.Evolution.getSmallConstantTripCount(&L);
-  Made[Trips] = Count ? std::log2(1.0F + static_cast<float>(Count)) : 0.0F;
+  Row[Blocks] = Refused || Row[Cycles] > 0 || Row[Recurrences] > 0 ? 1.0F : 0.0F;
+  const unsigned Count = Analysis.Evolution.getSmallConstantTripCount(&L);
+  Row[Trips] = Count ? std::log2(1.0F + static_cast<float>(Count)) : 0.0F;
   for (const unsigned At : Needs.set_bits())
     if (!Control.test(At) && !IsAddress.test(At))
       Add(ScalarCost, static_cast<float>(ScalarCosts[At]));
-  Made[VectorCost] = Made[ScalarCost];
+  Row[VectorCost] = Row[ScalarCost];
   if (Lanes > 1) {
     const auto Whole = static_cast<unsigned>(bit_floor(static_cast<uint64_t>(Lanes)));
-    Made[VectorCost] = std::min(Made[VectorCost], vectorCost(Needs, Whole));
+    Row[VectorCost] = std::min(Row[VectorCost], vectorCost(Needs, Whole));
   }
-  Made[Latency] = latency(Needs);
-  return Made;
+  Row[Latency] = latency(Needs);
+  return Row;
 }
 
-} // namespace mlbridge::distribution
+} // namespace mlbridge::loop_distribution

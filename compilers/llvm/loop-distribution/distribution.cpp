@@ -8,11 +8,11 @@
 
 using namespace llvm;
 
-namespace mlbridge::distribution {
+namespace mlbridge::loop_distribution {
 
-/// One of the loops: a copy of the original, or that itself, for the last one.
+/// One of the new loops: a copy of the original, or the original itself, for the last one.
 struct Part {
-  Loop *Of = nullptr;
+  Loop *L = nullptr;
   BitVector Needs;
   ValueToValueMapTy Copies; ///< empty for the original
 
@@ -22,8 +22,8 @@ struct Part {
   }
 };
 
-/// A loop's metadata identifies it, so that each has its own. Without distribute(enable): that is
-/// done, and LLVM's own pass would do it again.
+/// Gives a loop metadata of its own, which identifies it. It is without distribute(enable): LLVM's
+/// own pass would distribute it again.
 static void renewId(Loop &L) {
   if (MDNode *const Old = L.getLoopID())
     L.setLoopID(makePostTransformationMetadata(L.getHeader()->getContext(), Old,
@@ -41,60 +41,61 @@ static void removeOthers(const Part &From, ArrayRef<Instruction *> Originals) {
   }
 }
 
-void distribute(const LoopGraph &Of, ArrayRef<BitVector> Loops, const Analyses &Its) {
-  Loop &L = Of.loop();
+void distribute(const LoopGraph &Graph, ArrayRef<BitVector> Loops, const Analyses &Analysis) {
+  Loop &L = Graph.loop();
   renewId(L); // the copy for arrays that overlap, too
-  formLCSSA(L, Its.Dominators, &Its.Loops, &Its.Evolution);
+  formLCSSA(L, Analysis.Dominators, &Analysis.Loops, &Analysis.Evolution);
   // The preheader is copied with the loop.
-  SplitBlock(L.getLoopPreheader(), L.getLoopPreheader()->getTerminator(), &Its.Dominators,
-             &Its.Loops);
-  if (const auto Checks = Of.checks(Loops); !Checks.empty()) {
-    const LoopAccessInfo &Info = Its.Accesses.getInfo(L, /*AllowPartial=*/true);
-    LoopVersioning Versions(Info, Checks, &L, &Its.Loops, &Its.Dominators, &Its.Evolution);
+  SplitBlock(L.getLoopPreheader(), L.getLoopPreheader()->getTerminator(), &Analysis.Dominators,
+             &Analysis.Loops);
+  if (const auto Checks = Graph.checks(Loops); !Checks.empty()) {
+    const LoopAccessInfo &Info = Analysis.Accesses.getInfo(L, /*AllowPartial=*/true);
+    LoopVersioning Versions(Info, Checks, &L, &Analysis.Loops, &Analysis.Dominators,
+                            &Analysis.Evolution);
     Versions.versionLoop();
     Versions.annotateLoopWithNoAlias();
   }
   std::vector<Part> Parts(Loops.size());
-  for (auto [Its, Nodes] : zip_equal(Parts, Loops))
-    Its.Needs = Of.needs(Nodes);
-  Parts.back().Of = &L;
+  for (auto [New, Nodes] : zip_equal(Parts, Loops))
+    New.Needs = Graph.needs(Nodes);
+  Parts.back().L = &L;
 
   BasicBlock *const Exit = L.getExitBlock();
   BasicBlock *const Before = L.getLoopPreheader()->getSinglePredecessor();
   BasicBlock *Next = L.getLoopPreheader();
-  for (Part &Made : reverse(MutableArrayRef<Part>(Parts).drop_back())) {
+  for (Part &New : reverse(MutableArrayRef<Part>(Parts).drop_back())) {
     SmallVector<BasicBlock *, 2> Blocks;
-    Made.Of = cloneLoopWithPreheader(Next, Before, &L, Made.Copies, ".distributed", &Its.Loops,
-                                     &Its.Dominators, Blocks);
-    Made.Copies[Exit] = Next;
-    remapInstructionsInBlocks(Blocks, Made.Copies);
-    Next = Made.Of->getLoopPreheader();
+    New.L = cloneLoopWithPreheader(Next, Before, &L, New.Copies, ".distributed", &Analysis.Loops,
+                                   &Analysis.Dominators, Blocks);
+    New.Copies[Exit] = Next;
+    remapInstructionsInBlocks(Blocks, New.Copies);
+    Next = New.L->getLoopPreheader();
   }
   Before->getTerminator()->replaceUsesOfWith(L.getLoopPreheader(), Next);
   for (size_t I = 1; I < Parts.size(); ++I)
-    Its.Dominators.changeImmediateDominator(Parts[I].Of->getLoopPreheader(),
-                                            Parts[I - 1].Of->getLoopLatch());
+    Analysis.Dominators.changeImmediateDominator(Parts[I].L->getLoopPreheader(),
+                                                 Parts[I - 1].L->getLoopLatch());
 
-  // What an earlier loop computes reaches the end through its exit block.
+  // A value of an earlier loop reaches the end through that loop's exit block.
   for (PHINode &Phi : Exit->phis())
     for (Use &Value : Phi.incoming_values()) {
-      const auto *Which = find(Of.instructions(), Value.get());
-      const auto At = static_cast<unsigned>(Which - Of.instructions().begin());
-      if (Which == Of.instructions().end() || Parts.back().Needs.test(At))
+      const auto *Instruction = find(Graph.instructions(), Value.get());
+      const auto Number = static_cast<unsigned>(Instruction - Graph.instructions().begin());
+      if (Instruction == Graph.instructions().end() || Parts.back().Needs.test(Number))
         continue;
-      Part &Home = *find_if(Parts, [&](const Part &Its) { return Its.Needs.test(At); });
+      Part &Home = *find_if(Parts, [&](const Part &New) { return New.Needs.test(Number); });
       PHINode *const Out = PHINode::Create(Phi.getType(), 1, Phi.getName());
-      Out->insertBefore(Home.Of->getExitBlock()->begin());
-      Out->addIncoming(Home.copyOf(Value), Home.Of->getLoopLatch());
+      Out->insertBefore(Home.L->getExitBlock()->begin());
+      Out->addIncoming(Home.copyOf(Value), Home.L->getLoopLatch());
       Value.set(Out);
     }
-  for (const Part &Made : Parts) {
-    removeOthers(Made, Of.instructions());
-    renewId(*Made.Of);
+  for (const Part &New : Parts) {
+    removeOthers(New, Graph.instructions());
+    renewId(*New.L);
   }
-  Its.Evolution.forgetTopmostLoop(&L);
-  Its.Evolution.forgetBlockAndLoopDispositions();
-  Its.Accesses.clear();
+  Analysis.Evolution.forgetTopmostLoop(&L);
+  Analysis.Evolution.forgetBlockAndLoopDispositions();
+  Analysis.Accesses.clear();
 }
 
-} // namespace mlbridge::distribution
+} // namespace mlbridge::loop_distribution

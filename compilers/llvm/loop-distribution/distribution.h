@@ -4,14 +4,15 @@
 
 #include "graph.h"
 
-namespace mlbridge::distribution {
+namespace mlbridge::loop_distribution {
 
 /// Replaces the loop by several, in this order, each with the nodes of one set; before them, the
 /// comparisons that they need, and the loop as it was for when these fail. Requires that
-/// Of.isLegal(Loops), and at least two. Keeps dominators, loops and LCSSA form; forgets the rest.
-/// `Of` must not be used afterwards.
-void distribute(const LoopGraph &Of, llvm::ArrayRef<llvm::BitVector> Loops, const Analyses &Its);
+/// Graph.isLegal(Loops), and at least two. Keeps dominators, loops and LCSSA form; forgets the
+/// rest. `Graph` must not be used afterwards.
+void distribute(const LoopGraph &Graph, llvm::ArrayRef<llvm::BitVector> Loops,
+                const Analyses &Analysis);
 
-} // namespace mlbridge::distribution
+} // namespace mlbridge::loop_distribution
 
 #endif

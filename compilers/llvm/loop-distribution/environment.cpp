@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "environment.h"
 
+#include "plugin/agent_models.h"
+#include "vocabulary_file.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 
-namespace mlbridge::distribution {
+namespace mlbridge::loop_distribution {
+
+void LoopEmbeddings::sum(const llvm::BitVector &Numbers, float *Out) const {
+  std::vector<double> Sum(Dimension);
+  for (const unsigned I : Numbers.set_bits())
+    for (size_t Column = 0; Column < Dimension; ++Column)
+      Sum[Column] += Vectors[I * Dimension + Column];
+  std::transform(Sum.begin(), Sum.end(), Out, embeddings::asFloat);
+}
 
 Span<const AgentSpec> DistributionEnvironment::specs() {
   using Spec = TensorSpec;
@@ -26,45 +37,43 @@ Span<const AgentSpec> DistributionEnvironment::specs() {
   return Agents;
 }
 
-/// Inputs with embeddings: of nodes, or of a node; and of the loop to which nodes are added.
-static const char *nameFor(size_t Agent) {
-  return Agent == DistributionEnvironment::Select ? "embeddings" : "embedding";
-}
-static constexpr const char *OfPrevious = "previous_embedding";
+/// The input with the embedding of the loop to which nodes are added.
+static constexpr const char *PreviousEmbedding = "previous_embedding";
 
 bool DistributionEnvironment::wantsEmbeddings(size_t Agent, const Model &Policy) {
   const Signature *Own = Policy.modelSignature();
-  return Own && (Own->findInput(nameFor(Agent)) >= 0 || Own->findInput(OfPrevious) >= 0);
+  return Own && (Own->findInput(plugin::embeddingName(Agent)) >= 0 ||
+                 Own->findInput(PreviousEmbedding) >= 0);
 }
 
 std::vector<TensorSpec> DistributionEnvironment::embeddingsFor(size_t Agent, size_t Dimension) {
-  const auto Length = static_cast<int64_t>(Dimension);
-  return {Agent == Select ? TensorSpec::of<float>(nameFor(Agent), {Dynamic, Length}, {MaxNodes, 0})
-                          : TensorSpec::of<float>(nameFor(Agent), {Length}),
-          TensorSpec::of<float>(OfPrevious, {Length})};
+  return {plugin::embeddingSpec(Agent, Dimension, MaxNodes),
+          TensorSpec::of<float>(PreviousEmbedding, {static_cast<int64_t>(Dimension)})};
 }
 
-Status DistributionEnvironment::embed(Observation &To, Agent For) {
-  if (Specs[For].signature.findInput(nameFor(For)) < 0)
+Status DistributionEnvironment::embed(Observation &To, Agent Reader) {
+  const char *const Input = plugin::embeddingName(Reader);
+  if (Specs[Reader].signature.findInput(Input) < 0)
     return Status();
-  if (For == Select) {
-    auto Rows = To.resize<float>(nameFor(For), {static_cast<int64_t>(Of.nodes().size()),
-                                                static_cast<int64_t>(Vectors->dimension())});
+  const auto Nodes = Graph.nodes();
+  if (Reader == Select) {
+    auto Rows = To.resize<float>(
+        Input, {static_cast<int64_t>(Nodes.size()), static_cast<int64_t>(Vectors->dimension())});
     if (!Rows)
       return Rows.status();
-    for (size_t I = 0; I < Of.nodes().size(); ++I)
-      Vectors->sum(Of.nodes()[I].Needs, Rows->data() + I * Vectors->dimension());
+    for (size_t I = 0; I < Nodes.size(); ++I)
+      Vectors->sum(Nodes[I].Needs, Rows->data() + I * Vectors->dimension());
   } else {
-    Vectors->sum(Of.nodes()[Order.back()].Needs, To.input<float>(nameFor(For)).data());
+    Vectors->sum(Nodes[Order.back()].Needs, To.input<float>(Input).data());
   }
-  const llvm::BitVector Before = Loops.empty() ? llvm::BitVector() : Of.needs(Loops.back());
-  Vectors->sum(Before, To.input<float>(OfPrevious).data());
+  const llvm::BitVector Before = Loops.empty() ? llvm::BitVector() : Graph.needs(Loops.back());
+  Vectors->sum(Before, To.input<float>(PreviousEmbedding).data());
   return Status();
 }
 
 size_t DistributionEnvironment::loopOf(unsigned Node) const {
   return static_cast<size_t>(
-      llvm::find_if(Loops, [&](const llvm::BitVector &Its) { return Its.test(Node); }) -
+      llvm::find_if(Loops, [&](const llvm::BitVector &Nodes) { return Nodes.test(Node); }) -
       Loops.begin());
 }
 
@@ -72,16 +81,16 @@ Status DistributionEnvironment::reset(Observation &First) {
   Loops.clear();
   Order.clear();
   Previous = {};
-  Waiting = llvm::BitVector(static_cast<unsigned>(Of.nodes().size()), true);
+  Waiting = llvm::BitVector(static_cast<unsigned>(Graph.nodes().size()), true);
   return proceed(First);
 }
 
 Status DistributionEnvironment::proceed(Observation &Next) {
-  const size_t Count = Of.nodes().size();
+  const size_t Count = Graph.nodes().size();
   Mask.assign(Count, 0);
-  for (const unsigned Which : Waiting.set_bits())
-    Mask[Which] = 1;
-  for (const auto &[From, To] : Of.edges())
+  for (const unsigned Node : Waiting.set_bits())
+    Mask[Node] = 1;
+  for (const auto &[From, To] : Graph.edges())
     if (Waiting.test(static_cast<unsigned>(From)))
       Mask[static_cast<size_t>(To)] = 0;
   const auto Ready = std::count(Mask.begin(), Mask.end(), 1);
@@ -93,7 +102,8 @@ Status DistributionEnvironment::proceed(Observation &Next) {
     return select(static_cast<unsigned>(std::find(Mask.begin(), Mask.end(), 1) - Mask.begin()),
                   Next);
   Observation &To = Next.forAgent(Select);
-  const auto Nodes = static_cast<int64_t>(Count), Pairs = static_cast<int64_t>(Of.edges().size());
+  const auto Nodes = static_cast<int64_t>(Count),
+             Pairs = static_cast<int64_t>(Graph.edges().size());
   auto Allowed = To.resize<bool>("action_mask", {Nodes});
   auto Rows = To.resize<float>("nodes", {Nodes, int64_t{Features}});
   auto Edges = To.resize<int32_t>("edges", {Pairs, int64_t{2}});
@@ -101,21 +111,21 @@ Status DistributionEnvironment::proceed(Observation &Next) {
     return !Allowed ? Allowed.status() : !Rows ? Rows.status() : Edges.status();
   std::copy(Mask.begin(), Mask.end(), Allowed->begin());
   for (size_t I = 0; I < Count; ++I) {
-    const FeatureVector &Its = Of.nodes()[I].Description;
-    std::copy(Its.begin(), Its.end(), Rows->data() + I * Features);
+    const FeatureVector &Row = Graph.nodes()[I].Description;
+    std::copy(Row.begin(), Row.end(), Rows->data() + I * Features);
   }
-  for (size_t I = 0; I < Of.edges().size(); ++I) {
-    (*Edges)[2 * I] = Of.edges()[I].first;
-    (*Edges)[2 * I + 1] = Of.edges()[I].second;
+  for (size_t I = 0; I < Graph.edges().size(); ++I) {
+    (*Edges)[2 * I] = Graph.edges()[I].first;
+    (*Edges)[2 * I + 1] = Graph.edges()[I].second;
   }
   if (Status Embedded = embed(To, Select); !Embedded)
     return Embedded;
   return To.set("previous", Previous);
 }
 
-Status DistributionEnvironment::select(unsigned Which, Observation &Next) {
-  Order.push_back(Which);
-  Waiting.reset(Which);
+Status DistributionEnvironment::select(unsigned Node, Observation &Next) {
+  Order.push_back(Node);
+  Waiting.reset(Node);
   if (Loops.empty()) {
     put(true);
     return proceed(Next);
@@ -123,42 +133,40 @@ Status DistributionEnvironment::select(unsigned Which, Observation &Next) {
   Observation &To = Next.forAgent(Distribute);
   std::vector<llvm::BitVector> Apart = Loops;
   Apart.emplace_back(Waiting.size());
-  Apart.back().set(Which);
+  Apart.back().set(Node);
   llvm::BitVector Together = Loops.back();
-  Together.set(Which);
+  Together.set(Node);
   Mask = {1, 1};
   (void)To.set("action_mask", {true, true});
   (void)embed(To, Distribute);
-  (void)To.set("node", Of.nodes()[Which].Description);
+  (void)To.set("node", Graph.nodes()[Node].Description);
   (void)To.set("previous", Previous);
-  (void)To.set("together", Of.describe(Of.needs(Together)));
+  (void)To.set("together", describe(Together));
   llvm::BitVector Rest = Waiting;
-  Rest.set(Which);
-  (void)To.set("rest", Of.describe(Of.needs(Rest)));
+  Rest.set(Node);
+  (void)To.set("rest", describe(Rest));
   Rest |= Loops.back();
-  (void)To.set("whole", Of.describe(Of.needs(Rest)));
-  return To.set("checks", static_cast<int64_t>(Of.checks(Apart).size()));
+  (void)To.set("whole", describe(Rest));
+  return To.set("checks", static_cast<int64_t>(Graph.checks(Apart).size()));
 }
 
 void DistributionEnvironment::put(bool InNewLoop) {
   if (InNewLoop)
     Loops.emplace_back(Waiting.size());
   Loops.back().set(Order.back());
-  Previous = Of.describe(Of.needs(Loops.back()));
+  Previous = describe(Loops.back());
 }
 
 Status DistributionEnvironment::step(const Action &Taken, Observation &Next) {
   const bool Selects = Taken.agent() == Select;
   const char *const Name = Selects ? "node" : "distribute";
-  const Expected<int64_t> Choice = Taken.choice(Name, Mask.size());
+  const Expected<size_t> Choice = plugin::allowedChoice(Taken, Name, Mask);
   if (!Choice)
     return Choice.status();
-  if (!Mask[static_cast<size_t>(*Choice)])
-    return {Code::PolicyFailed, std::string(Name) + " " + std::to_string(*Choice) + " is masked"};
   if (Selects)
     return select(static_cast<unsigned>(*Choice), Next);
   put(*Choice == 1);
   return proceed(Next);
 }
 
-} // namespace mlbridge::distribution
+} // namespace mlbridge::loop_distribution

@@ -4,30 +4,46 @@
 #ifndef MLBRIDGE_LOOP_DISTRIBUTION_ENVIRONMENT_H
 #define MLBRIDGE_LOOP_DISTRIBUTION_ENVIRONMENT_H
 
-#include "loop_embeddings.h"
+#include "embeddings.h"
+#include "graph.h"
 
 #include <mlbridge/environment.h>
 #include <mlbridge/model.h>
 
 #include <vector>
 
-namespace mlbridge::distribution {
+namespace mlbridge::loop_distribution {
+
+/// Parts of a loop as vectors: each is the sum of its instructions, by IR2Vec, symbolic.
+class LoopEmbeddings {
+public:
+  LoopEmbeddings(const LoopGraph &Graph, const embeddings::Vocabulary &Words)
+      : Dimension(Words.dimension()), Vectors(Words.embed(Graph.instructions())) {}
+
+  size_t dimension() const { return Dimension; }
+  /// The sum of these instructions of the loop. `Out` has dimension() values.
+  void sum(const llvm::BitVector &Numbers, float *Out) const;
+
+private:
+  const size_t Dimension;
+  const std::vector<double> Vectors; ///< of each instruction, in their order
+};
 
 class DistributionEnvironment final : public Environment {
 public:
   enum Agent : size_t { Select, Distribute };
 
-  /// Without embeddings.
+  /// The agents without embeddings.
   static Span<const AgentSpec> specs();
-  /// Whether an agent's model asks for embeddings, and the inputs that the agent then has.
+  /// True if an agent's model asks for embeddings; and the inputs that the agent then has.
   static bool wantsEmbeddings(size_t Agent, const Model &Policy);
   static std::vector<TensorSpec> embeddingsFor(size_t Agent, size_t Dimension);
 
-  /// Of a loop with at least one node. `Specs` is specs(), with embeddings for some of the agents;
-  /// these come from `Vectors`, which may be null if none has.
-  DistributionEnvironment(const LoopGraph &Of, Span<const AgentSpec> Specs,
+  /// An episode orders the nodes, at least one, of a loop. `Specs` is specs(), with embeddings for
+  /// some of the agents; these come from `Vectors`, which may be null if none has.
+  DistributionEnvironment(const LoopGraph &Graph, Span<const AgentSpec> Specs,
                           const LoopEmbeddings *Vectors)
-      : Of(Of), Specs(Specs), Vectors(Vectors) {}
+      : Graph(Graph), Specs(Specs), Vectors(Vectors) {}
 
   Span<const AgentSpec> agents() const override { return Specs; }
   Status reset(Observation &First) override;
@@ -42,21 +58,30 @@ public:
 
 private:
   Status proceed(Observation &Next);
-  Status select(unsigned Which, Observation &Next);
+  Status select(unsigned Node, Observation &Next);
   void put(bool InNewLoop);
   /// Writes the embeddings that this agent has asked for.
-  Status embed(Observation &To, Agent For);
+  Status embed(Observation &To, Agent Reader);
+  /// The features of a loop with these nodes.
+  FeatureVector describe(const llvm::BitVector &Nodes) const {
+    return Graph.describe(Graph.needs(Nodes));
+  }
 
-  const LoopGraph &Of;
+  const LoopGraph &Graph;
   const Span<const AgentSpec> Specs;
   const LoopEmbeddings *const Vectors;
   std::vector<llvm::BitVector> Loops;
   std::vector<unsigned> Order;
   llvm::BitVector Waiting;
-  std::vector<uint8_t> Mask; ///< what may be answered
+  std::vector<uint8_t> Mask; ///< the allowed answers
   FeatureVector Previous{};  ///< of the loop to which nodes are added
 };
 
-} // namespace mlbridge::distribution
+/// Makes the agents that need no model known: function:heuristic, function:random?seed=N,
+/// function:always and function:never. Each decides for both. Errors: InvalidArgument if the names
+/// are taken.
+Status registerAgents();
+
+} // namespace mlbridge::loop_distribution
 
 #endif

@@ -6,9 +6,9 @@
 
 using namespace llvm;
 
-namespace mlbridge::distribution {
+namespace mlbridge::loop_distribution {
 
-std::string LoopGraph::refusal(const Loop &L, const Analyses &Its) {
+std::string LoopGraph::refusal(const Loop &L, const Analyses &Analysis) {
   if (!L.isInnermost())
     return "it has loops inside";
   if (L.getNumBlocks() != 1)
@@ -23,7 +23,7 @@ std::string LoopGraph::refusal(const Loop &L, const Analyses &Its) {
     return "its source or an earlier pass says so";
   if (!isa<BranchInst>(L.getLoopLatch()->getTerminator()))
     return "it does not end with a branch";
-  if (isa<SCEVCouldNotCompute>(Its.Evolution.getBackedgeTakenCount(&L)))
+  if (isa<SCEVCouldNotCompute>(Analysis.Evolution.getBackedgeTakenCount(&L)))
     return "its trips can't be counted";
   size_t All = 0, Accesses = 0;
   for (const Instruction &I : *L.getHeader()) {
@@ -53,23 +53,24 @@ std::string LoopGraph::refusal(const Loop &L, const Analyses &Its) {
   return "";
 }
 
-LoopGraph::LoopGraph(Loop &L, const Analyses &Its, bool MayCheck) : L(L), Its(Its) {
+LoopGraph::LoopGraph(Loop &L, const Analyses &Analysis, bool MayCheck) : L(L), Analysis(Analysis) {
   for (Instruction &I : *L.getHeader()) {
     Numbers[&I] = static_cast<unsigned>(Instructions.size());
     Instructions.push_back(&I);
   }
   LeavesLoop.resize(Instructions.size());
   IsReduction = IsRecurrence = IsInduction = IsAddress = LeavesLoop;
-  for (const auto &[I, At] : Numbers)
-    for (const User *Its : I->users())
-      if (!L.contains(cast<Instruction>(Its)))
-        LeavesLoop.set(At);
-  if (const auto *Most = dyn_cast<SCEVConstant>(Its.Evolution.getConstantMaxBackedgeTakenCount(&L)))
+  for (const auto &[I, Number] : Numbers)
+    for (const User *U : I->users())
+      if (!L.contains(cast<Instruction>(U)))
+        LeavesLoop.set(Number);
+  if (const auto *Most =
+          dyn_cast<SCEVConstant>(Analysis.Evolution.getConstantMaxBackedgeTakenCount(&L)))
     if (Most->getAPInt().isIntN(62))
       MostTrips = static_cast<int64_t>(Most->getAPInt().getZExtValue());
   Control = closure(L.getLoopLatch()->getTerminator());
   // A pointer of this iteration may be compared with one of another.
-  BatchAAResults Aliases(Its.Aliases);
+  BatchAAResults Aliases(Analysis.Aliases);
   Aliases.enableCrossIterationMode();
   describePhis();
   findAccesses();
@@ -78,52 +79,51 @@ LoopGraph::LoopGraph(Loop &L, const Analyses &Its, bool MayCheck) : L(L), Its(It
   findNodes();
 }
 
-BitVector LoopGraph::closure(const Instruction *Of) const {
-  BitVector Found(Instructions.size());
-  SmallVector<const Instruction *, 16> Waiting{Of};
-  Found.set(Numbers.lookup(Of));
+BitVector LoopGraph::closure(const Instruction *Root) const {
+  BitVector Reached(Instructions.size());
+  SmallVector<const Instruction *, 16> Waiting{Root};
+  Reached.set(Numbers.lookup(Root));
   while (!Waiting.empty())
     for (const Value *Operand : Waiting.pop_back_val()->operands())
       if (const auto *I = dyn_cast<Instruction>(Operand))
-        if (const auto At = Numbers.find(I); At != Numbers.end() && !Found.test(At->second)) {
-          Found.set(At->second);
+        if (const auto At = Numbers.find(I); At != Numbers.end() && !Reached.test(At->second)) {
+          Reached.set(At->second);
           Waiting.push_back(I);
         }
-  return Found;
+  return Reached;
 }
 
 void LoopGraph::findAccesses() {
-  ScalarEvolution &SE = Its.Evolution;
+  ScalarEvolution &SE = Analysis.Evolution;
   const DataLayout &Layout = L.getHeader()->getDataLayout();
-  for (const auto &[At, I] : enumerate(Instructions)) {
+  for (const auto &[Number, I] : enumerate(Instructions)) {
     Value *const Pointer = getLoadStorePointerOperand(I);
     if (!Pointer)
       continue;
-    Access Made;
-    Made.At = static_cast<unsigned>(At);
-    Made.Writes = isa<StoreInst>(I);
-    Made.Where = MemoryLocation::getBeforeOrAfter(Pointer, I->getAAMetadata());
+    Access &New = Accesses.emplace_back();
+    New.Number = static_cast<unsigned>(Number);
+    New.Writes = isa<StoreInst>(I);
+    New.Location = MemoryLocation::getBeforeOrAfter(Pointer, I->getAAMetadata());
     const TypeSize Size = Layout.getTypeStoreSize(getLoadStoreType(I));
     const SCEV *const Address = SE.getSCEV(Pointer);
     const auto *Growing = dyn_cast<SCEVAddRecExpr>(Address);
     if (Size.isScalable() || Layout.getIndexTypeSizeInBits(Pointer->getType()) > 64) {
       // Nothing is known.
     } else if (SE.isLoopInvariant(Address, &L)) {
-      Made.Start = Address;
-      Made.Step = 0;
+      New.Start = Address;
+      New.Step = 0;
     } else if (Growing && Growing->getLoop() == &L && Growing->isAffine()) {
-      const auto *By = dyn_cast<SCEVConstant>(Growing->getStepRecurrence(SE));
+      const auto *Step = dyn_cast<SCEVConstant>(Growing->getStepRecurrence(SE));
       // Addresses that go around the end of memory would be near to any.
       constexpr int64_t Far = int64_t(1) << 30;
-      const bool Whole = Layout.getIndexTypeSizeInBits(Pointer->getType()) == 64;
-      if (By && By->getAPInt().isSignedIntN(31) && Whole &&
+      const bool IsWholePointer = Layout.getIndexTypeSizeInBits(Pointer->getType()) == 64;
+      if (Step && Step->getAPInt().isSignedIntN(31) && IsWholePointer &&
           (Growing->hasNoSelfWrap() || (MostTrips && *MostTrips < Far))) {
-        Made.Start = Growing->getStart();
-        Made.Step = By->getAPInt().getSExtValue();
+        New.Start = Growing->getStart();
+        New.Step = Step->getAPInt().getSExtValue();
       }
     }
-    Made.Size = Size.isScalable() ? 0 : static_cast<int64_t>(Size.getFixedValue());
-    Accesses.push_back(Made);
+    New.Size = Size.isScalable() ? 0 : static_cast<int64_t>(Size.getFixedValue());
   }
 }
 
@@ -132,11 +132,11 @@ static int64_t floorDivide(int64_t A, int64_t B) {
 }
 
 /// Finds exactly which iterations of the two meet, if the addresses are linear with one step.
-bool LoopGraph::compare(const Access &First, const Access &Second, Pair &Into) const {
+bool LoopGraph::compare(const Access &First, const Access &Second, Pair &Result) const {
   if (!First.Step || First.Step != Second.Step || First.Start->getType() != Second.Start->getType())
     return false;
   const auto *Between =
-      dyn_cast<SCEVConstant>(Its.Evolution.getMinusSCEV(Second.Start, First.Start));
+      dyn_cast<SCEVConstant>(Analysis.Evolution.getMinusSCEV(Second.Start, First.Start));
   if (!Between || !Between->getAPInt().isSignedIntN(62) || First.Size > 1 << 30 ||
       Second.Size > 1 << 30)
     return false;
@@ -148,9 +148,9 @@ bool LoopGraph::compare(const Access &First, const Access &Second, Pair &Into) c
     if (Low > 0 || High < 0)
       Most = Least - 1;
   } else {
-    const int64_t By = std::abs(*First.Step);
-    Least = -floorDivide(-Low, By);
-    Most = floorDivide(High, By);
+    const int64_t Stride = std::abs(*First.Step);
+    Least = -floorDivide(-Low, Stride);
+    Most = floorDivide(High, Stride);
     if (*First.Step < 0) {
       std::swap(Least, Most);
       Least = -Least;
@@ -161,75 +161,77 @@ bool LoopGraph::compare(const Access &First, const Access &Second, Pair &Into) c
     Least = std::max(Least, -*MostTrips);
     Most = std::min(Most, *MostTrips);
   }
-  Into.Forward = Least <= Most && Least <= 0;
-  Into.Backward = Least <= Most && Most > 0;
-  Into.Distance = Into.Backward ? std::max<int64_t>(Least, 1) : 0;
+  Result.Forward = Least <= Most && Least <= 0;
+  Result.Backward = Least <= Most && Most > 0;
+  Result.Distance = Result.Backward ? std::max<int64_t>(Least, 1) : 0;
   return true;
 }
 
 void LoopGraph::findPairs(BatchAAResults &Aliases, bool MayCheck) {
-  const LoopAccessInfo *Info = MayCheck ? &Its.Accesses.getInfo(L, /*AllowPartial=*/true) : nullptr;
-  const RuntimePointerChecking *Run = Info ? Info->getRuntimePointerChecking() : nullptr;
-  if (Run && (Info->hasConvergentOp() || Run->getChecks().size() > MaxChecks))
-    Run = nullptr;
+  const LoopAccessInfo *Info =
+      MayCheck ? &Analysis.Accesses.getInfo(L, /*AllowPartial=*/true) : nullptr;
+  const RuntimePointerChecking *Checking = Info ? Info->getRuntimePointerChecking() : nullptr;
+  if (Checking && (Info->hasConvergentOp() || Checking->getChecks().size() > MaxChecks))
+    Checking = nullptr;
   // A pointer may be in several groups; two are compared only if all of theirs are.
   DenseMap<const Value *, SmallVector<const RuntimeCheckingPtrGroup *, 2>> Groups;
-  if (Run) {
-    Checks.assign(Run->getChecks().begin(), Run->getChecks().end());
-    for (const RuntimeCheckingPtrGroup &Group : Run->CheckingGroups)
+  if (Checking) {
+    Checks.assign(Checking->getChecks().begin(), Checking->getChecks().end());
+    for (const RuntimeCheckingPtrGroup &Group : Checking->CheckingGroups)
       for (const unsigned Member : Group.Members)
-        Groups[Run->getPointerInfo(Member).PointerValue].push_back(&Group);
+        Groups[Checking->getPointerInfo(Member).PointerValue].push_back(&Group);
   }
   const auto ChecksOf = [&](const Access &A, const Access &B) {
-    SmallVector<unsigned, 1> Found;
-    for (const auto *Of : Groups.lookup(A.Where.Ptr))
-      for (const auto *Other : Groups.lookup(B.Where.Ptr)) {
-        const auto *At = find_if(Checks, [&](const RuntimePointerCheck &Its) {
-          return (Its.first == Of && Its.second == Other) ||
-                 (Its.first == Other && Its.second == Of);
+    SmallVector<unsigned, 1> Needed;
+    for (const auto *GroupA : Groups.lookup(A.Location.Ptr))
+      for (const auto *GroupB : Groups.lookup(B.Location.Ptr)) {
+        const auto *Check = find_if(Checks, [&](const RuntimePointerCheck &One) {
+          return One == std::pair(GroupA, GroupB) || One == std::pair(GroupB, GroupA);
         });
-        if (At == Checks.end())
+        if (Check == Checks.end())
           return SmallVector<unsigned, 1>();
-        Found.push_back(static_cast<unsigned>(At - Checks.begin()));
+        Needed.push_back(static_cast<unsigned>(Check - Checks.begin()));
       }
-    return Found;
+    return Needed;
   };
   for (unsigned I = 0; I < Accesses.size(); ++I)
     for (unsigned J = I + 1; J < Accesses.size(); ++J) {
       const Access &A = Accesses[I], &B = Accesses[J];
-      if ((!A.Writes && !B.Writes) || Aliases.isNoAlias(A.Where, B.Where))
+      if ((!A.Writes && !B.Writes) || Aliases.isNoAlias(A.Location, B.Location))
         continue;
-      Pair Made;
-      Made.First = I;
-      Made.Second = J;
-      if (!compare(A, B, Made))
-        Made.By = ChecksOf(A, B);
-      if (Made.Forward || Made.Backward)
-        Pairs.push_back(std::move(Made));
+      Pair New;
+      New.First = I;
+      New.Second = J;
+      if (!compare(A, B, New))
+        New.Checks = ChecksOf(A, B);
+      if (New.Forward || New.Backward)
+        Pairs.push_back(std::move(New));
     }
 }
 
-template <typename Ordered>
-bool LoopGraph::forEachOrder(const Pair &Of, const Ordered &Visit) const {
-  const unsigned First = Accesses[Of.First].At, Second = Accesses[Of.Second].At;
-  return (!Of.Forward || Visit(First, Second)) && (!Of.Backward || Visit(Second, First));
+template <typename Visitor>
+bool LoopGraph::forEachOrder(const Pair &Accessed, const Visitor &Visit) const {
+  const unsigned First = Accesses[Accessed.First].Number;
+  const unsigned Second = Accesses[Accessed.Second].Number;
+  return (!Accessed.Forward || Visit(First, Second)) &&
+         (!Accessed.Backward || Visit(Second, First));
 }
 
 void LoopGraph::findNodes() {
   std::vector<Node> Single;
-  for (const auto &[At, I] : enumerate(Instructions))
-    if (isa<StoreInst>(I) || (LeavesLoop.test(At) && !Control.test(At))) {
-      Node &Made = Single.emplace_back();
-      Made.Roots.push_back(static_cast<unsigned>(At));
-      Made.Needs = closure(I);
-      Made.Needs |= Control;
+  for (const auto &[Number, I] : enumerate(Instructions))
+    if (isa<StoreInst>(I) || (LeavesLoop.test(Number) && !Control.test(Number))) {
+      Node &New = Single.emplace_back();
+      New.Roots.push_back(static_cast<unsigned>(Number));
+      New.Needs = closure(I);
+      New.Needs |= Control;
     }
   const size_t Count = Single.size();
-  // Reaches[I]: what must not come before I.
+  // Reaches[I]: the nodes that must not come before I.
   std::vector<BitVector> Reaches(Count, BitVector(Count));
-  for (const Pair &Its : Pairs)
-    if (Its.By.empty())
-      forEachOrder(Its, [&](unsigned First, unsigned Second) {
+  for (const Pair &Accessed : Pairs)
+    if (Accessed.Checks.empty())
+      forEachOrder(Accessed, [&](unsigned First, unsigned Second) {
         for (size_t I = 0; I < Count; ++I)
           for (size_t J = 0; J < Count; ++J)
             if (I != J && Single[I].Needs.test(First) && Single[J].Needs.test(Second))
@@ -238,18 +240,18 @@ void LoopGraph::findNodes() {
       });
   const std::vector<BitVector> Direct = Reaches;
   for (size_t Via = 0; Via < Count; ++Via)
-    for (BitVector &Its : Reaches)
-      if (Its.test(Via))
-        Its |= Reaches[Via];
+    for (BitVector &After : Reaches)
+      if (After.test(Via))
+        After |= Reaches[Via];
   std::vector<size_t> NodeOf(Count);
   for (size_t I = 0; I < Count; ++I) {
     NodeOf[I] = Nodes.size();
     for (size_t J = 0; J < I; ++J)
       if (Reaches[I].test(J) && Reaches[J].test(I)) {
         NodeOf[I] = NodeOf[J];
-        Node &Its = Nodes[NodeOf[J]];
-        Its.Roots.append(Single[I].Roots);
-        Its.Needs |= Single[I].Needs;
+        Node &Cycle = Nodes[NodeOf[J]];
+        Cycle.Roots.append(Single[I].Roots);
+        Cycle.Needs |= Single[I].Needs;
         break;
       }
     if (NodeOf[I] == Nodes.size())
@@ -262,33 +264,34 @@ void LoopGraph::findNodes() {
         Known[From].set(To);
         Edges.emplace_back(From, To);
       }
-  for (Node &Its : Nodes)
-    Its.Description = describe(Its.Needs);
+  for (Node &Each : Nodes)
+    Each.Description = describe(Each.Needs);
 }
 
-BitVector LoopGraph::needs(const BitVector &Of) const {
+BitVector LoopGraph::needs(const BitVector &Nodes) const {
   BitVector All = Control;
-  for (const unsigned Which : Of.set_bits())
-    All |= Nodes[Which].Needs;
+  for (const unsigned Number : Nodes.set_bits())
+    All |= this->Nodes[Number].Needs;
   return All;
 }
 
 bool LoopGraph::isLegal(ArrayRef<BitVector> Loops) const {
   std::vector<unsigned> First(Instructions.size(), ~0U), Last(Instructions.size(), 0),
       Roots(Instructions.size(), 0);
-  for (const auto &[Number, Of] : enumerate(Loops)) {
-    const BitVector All = needs(Of);
-    for (const unsigned At : All.set_bits()) {
-      First[At] = std::min(First[At], static_cast<unsigned>(Number));
-      Last[At] = static_cast<unsigned>(Number);
-      Roots[At] += isa<StoreInst>(Instructions[At]);
+  for (unsigned Index = 0; Index < Loops.size(); ++Index) {
+    const BitVector All = needs(Loops[Index]);
+    for (const unsigned Number : All.set_bits()) {
+      First[Number] = std::min(First[Number], Index);
+      Last[Number] = Index;
+      Roots[Number] += isa<StoreInst>(Instructions[Number]);
     }
   }
-  for (const auto &[At, I] : enumerate(Instructions))
-    if ((isa<StoreInst>(I) && Roots[At] != 1) || (LeavesLoop.test(At) && First[At] == ~0U))
+  for (const auto &[Number, I] : enumerate(Instructions))
+    if ((isa<StoreInst>(I) && Roots[Number] != 1) ||
+        (LeavesLoop.test(Number) && First[Number] == ~0U))
       return false;
-  return all_of(Pairs, [&](const Pair &Its) {
-    return !Its.By.empty() || forEachOrder(Its, [&](unsigned Before, unsigned After) {
+  return all_of(Pairs, [&](const Pair &Accessed) {
+    return !Accessed.Checks.empty() || forEachOrder(Accessed, [&](unsigned Before, unsigned After) {
       return First[Before] == ~0U || Last[Before] <= First[After];
     });
   });
@@ -296,21 +299,21 @@ bool LoopGraph::isLegal(ArrayRef<BitVector> Loops) const {
 
 SmallVector<RuntimePointerCheck, 4> LoopGraph::checks(ArrayRef<BitVector> Loops) const {
   BitVector Needed(Checks.size());
-  for (const Pair &Its : Pairs) {
+  for (const Pair &Accessed : Pairs) {
     BitVector Firsts(Loops.size()), Seconds(Loops.size());
-    for (const auto &[Number, Of] : enumerate(Loops)) {
-      const BitVector All = needs(Of);
-      Firsts[Number] = All.test(Accesses[Its.First].At);
-      Seconds[Number] = All.test(Accesses[Its.Second].At);
+    for (const auto &[Index, Nodes] : enumerate(Loops)) {
+      const BitVector All = needs(Nodes);
+      Firsts[Index] = All.test(Accesses[Accessed.First].Number);
+      Seconds[Index] = All.test(Accesses[Accessed.Second].Number);
     }
     if (Firsts != Seconds || Firsts.count() > 1)
-      for (const unsigned By : Its.By)
-        Needed.set(By);
+      for (const unsigned Check : Accessed.Checks)
+        Needed.set(Check);
   }
-  SmallVector<RuntimePointerCheck, 4> Found;
-  for (const unsigned Which : Needed.set_bits())
-    Found.push_back(Checks[Which]);
-  return Found;
+  SmallVector<RuntimePointerCheck, 4> Compared;
+  for (const unsigned Check : Needed.set_bits())
+    Compared.push_back(Checks[Check]);
+  return Compared;
 }
 
-} // namespace mlbridge::distribution
+} // namespace mlbridge::loop_distribution

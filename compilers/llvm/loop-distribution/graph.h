@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-namespace mlbridge::distribution {
+namespace mlbridge::loop_distribution {
 
-/// Of one function.
+/// Analyses of one function.
 struct Analyses {
   llvm::AAResults &Aliases;
   llvm::AssumptionCache &Assumptions;
@@ -39,8 +39,8 @@ enum : size_t {
   MaxChecks = 16, ///< comparisons at run time before a loop
 };
 
-/// Columns of what a model sees of a node, or of several in one loop. Counts are of instructions;
-/// none is of those that every loop needs, which count.
+/// Columns of the features of a node, or of several in one loop. Counts are of instructions,
+/// without those that every loop needs, which count its trips.
 enum Feature : size_t {
   Stores,
   Loads,
@@ -85,22 +85,23 @@ public:
   };
 
   /// Why the loop is none that can be distributed; empty if it may be.
-  static std::string refusal(const llvm::Loop &L, const Analyses &Its);
+  static std::string refusal(const llvm::Loop &L, const Analyses &Analysis);
 
   /// Requires that there is no refusal. With `MayCheck`, arrays that may overlap but can be
   /// compared before the loop count as apart.
-  LoopGraph(llvm::Loop &L, const Analyses &Its, bool MayCheck);
+  LoopGraph(llvm::Loop &L, const Analyses &Analysis, bool MayCheck);
 
   llvm::Loop &loop() const { return L; }
   llvm::ArrayRef<Node> nodes() const { return Nodes; }
   /// The first of a pair must not come after the second. Without cycles.
   llvm::ArrayRef<std::pair<int32_t, int32_t>> edges() const { return Edges; }
   llvm::ArrayRef<llvm::Instruction *> instructions() const { return Instructions; }
-  /// Of the loop that has these nodes.
-  llvm::BitVector needs(const llvm::BitVector &Of) const;
+  /// The instructions of the loop that has these nodes.
+  llvm::BitVector needs(const llvm::BitVector &Nodes) const;
+  /// The features of a loop with these instructions.
   FeatureVector describe(const llvm::BitVector &Needs) const;
 
-  /// Whether loops, in their order, each with the nodes of one set, do what the loop does. Looks at
+  /// True if loops, in their order, each with the nodes of one set, do what the loop does. Looks at
   /// pairs of accesses, not at edges.
   bool isLegal(llvm::ArrayRef<llvm::BitVector> Loops) const;
   /// The comparisons for which these loops are legal.
@@ -109,9 +110,9 @@ public:
 
 private:
   struct Access {
-    unsigned At = 0; ///< which instruction
+    unsigned Number = 0; ///< of the instruction
     bool Writes = false;
-    llvm::MemoryLocation Where; ///< of all iterations
+    llvm::MemoryLocation Location; ///< of all iterations
     const llvm::SCEV *Start = nullptr;
     std::optional<int64_t> Step; ///< in bytes
     int64_t Size = 0;
@@ -122,31 +123,30 @@ private:
     bool Forward = true;            ///< the second may depend on the first
     bool Backward = true;           ///< the first may depend on the second, of an earlier iteration
     int64_t Distance = 0;           ///< iterations, of the nearest backward; 0: not known
-    llvm::SmallVector<unsigned, 1> By; ///< checks, without which both may be
+    llvm::SmallVector<unsigned, 1> Checks; ///< without which both may be
   };
 
   void findAccesses();
   void findPairs(llvm::BatchAAResults &Aliases, bool MayCheck);
   void findNodes();
-  bool compare(const Access &First, const Access &Second, Pair &Into) const;
-  llvm::BitVector closure(const llvm::Instruction *Of) const;
+  bool compare(const Access &First, const Access &Second, Pair &Result) const;
+  llvm::BitVector closure(const llvm::Instruction *Root) const;
   void describePhis();
   void findCosts();
   float latency(const llvm::BitVector &Needs) const;
   float vectorCost(const llvm::BitVector &Needs, unsigned Lanes) const;
-  /// Calls Visit(X, Y) for all that have a pair: X, of First, must not come after Y, of Second.
-  template <typename Ordered> bool forEachOrder(const Pair &Of, const Ordered &Visit) const;
+  /// Calls Visit(X, Y) for each order of a pair's instructions: X must not come after Y.
+  template <typename Visitor> bool forEachOrder(const Pair &Accessed, const Visitor &Visit) const;
 
   llvm::Loop &L;
-  const Analyses &Its;
+  const Analyses &Analysis;
   std::vector<llvm::Instruction *> Instructions; ///< in program order
   llvm::DenseMap<const llvm::Instruction *, unsigned> Numbers;
   std::vector<Access> Accesses;
   std::vector<Pair> Pairs;
   llvm::SmallVector<llvm::RuntimePointerCheck, 8> Checks;
-  llvm::BitVector Control; ///< what every loop needs
-  llvm::BitVector LeavesLoop, IsReduction, IsRecurrence;
-  llvm::BitVector IsInduction;
+  llvm::BitVector Control; ///< instructions that every loop needs
+  llvm::BitVector LeavesLoop, IsReduction, IsRecurrence, IsInduction;
   llvm::BitVector IsAddress; ///< computes only addresses that LLVM knows to be linear
   std::vector<unsigned> Latencies, ScalarCosts; ///< of each instruction
   std::optional<int64_t> MostTrips;
@@ -154,6 +154,6 @@ private:
   std::vector<std::pair<int32_t, int32_t>> Edges;
 };
 
-} // namespace mlbridge::distribution
+} // namespace mlbridge::loop_distribution
 
 #endif

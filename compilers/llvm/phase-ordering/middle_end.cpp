@@ -3,7 +3,7 @@
 #include "middle_end.h"
 
 #include "actions.h"
-#include "levels.h"
+#include "plugin/levels.h"
 #include "versions/lto_phase.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -165,7 +165,7 @@ void replaceMiddleEnd(PassBuilder &PB, Chooser Choose,
         Leave(M, Linked ? "with -flto the linker optimizes" : "-O0 optimizes nothing");
       return false;
     };
-    MPM.addPass(ReplaceMiddleEndPass(State, Decide, nameOf(Level)));
+    MPM.addPass(ReplaceMiddleEndPass(State, Decide, plugin::nameOf(Level)));
   };
   PB.registerPipelineStartEPCallback([State, Add](ModulePassManager &MPM, OptimizationLevel Level) {
     State->Started = true;

@@ -7,7 +7,7 @@
 #include "environment.h"
 #include "middle_end.h"
 
-#include "diagnostic.h"
+#include "plugin/diagnostic.h"
 #include "trials/trial_process.h"
 #include "versions/pass_plugin.h"
 
@@ -107,7 +107,7 @@ static Status checkOptions() {
 }
 
 static void report(Module &M, DiagnosticSeverity Severity, const std::string &Message) {
-  M.getContext().diagnose(PluginDiagnostic(Severity, "phase-ordering: " + Message));
+  M.getContext().diagnose(plugin::PluginDiagnostic(Severity, "phase-ordering: " + Message));
 }
 
 static void giveUp(Module &M, const std::string &Why) {

@@ -13,21 +13,22 @@
 
 using namespace llvm;
 
-namespace mlbridge::allocation {
+namespace mlbridge::register_allocation {
 
-/// Of what spilling leaves: it isn't split.
+/// The depth of what spilling leaves: it isn't split.
 static constexpr unsigned NoSplit = ~0U;
 /// No live range must give up its register more often, but for one that can't be spilled.
 static constexpr unsigned MaxEvicted = 8;
 
-Allocation::Allocation(MachineFunction &MF, const Analyses &Its)
-    : MF(MF), Registers(MF.getRegInfo()), Target(*MF.getSubtarget().getRegisterInfo()), Its(Its),
-      Weights(MF, Its.Intervals, Its.Map, Its.Loops, Its.Frequencies) {}
+Allocation::Allocation(MachineFunction &MF, const Analyses &Analysis)
+    : MF(MF), Registers(MF.getRegInfo()), Target(*MF.getSubtarget().getRegisterInfo()),
+      Analysis(Analysis),
+      Weights(MF, Analysis.Intervals, Analysis.Map, Analysis.Loops, Analysis.Frequencies) {}
 
 Allocation::~Allocation() = default;
 
-std::string Allocation::refusal(const Triple &For) {
-  if (For.getArch() != Triple::x86_64 && !For.isAArch64())
+std::string Allocation::refusal(const Triple &Target) {
+  if (Target.getArch() != Triple::x86_64 && !Target.isAArch64())
     return "no target is supported but x86-64 and AArch64";
   return "";
 }
@@ -41,10 +42,10 @@ std::string Allocation::refusal() {
   Classes.runOnMachineFunction(MF);
   size_t Count = 0;
   for (unsigned I = 0; I < Registers.getNumVirtRegs(); ++I) {
-    const Register Its = Register::index2VirtReg(I);
-    if (Registers.reg_nodbg_empty(Its))
+    const Register Virtual = Register::index2VirtReg(I);
+    if (Registers.reg_nodbg_empty(Virtual))
       continue;
-    const TargetRegisterClass *const Class = Registers.getRegClass(Its);
+    const TargetRegisterClass *const Class = Registers.getRegClass(Virtual);
     const size_t Order = Classes.getOrder(Class).size();
     if (Order == 0 || Order > MaxRegisters)
       return std::string(Target.getRegClassName(Class)) + " has " + std::to_string(Order) +
@@ -56,33 +57,35 @@ std::string Allocation::refusal() {
 }
 
 void Allocation::begin() {
-  Its.Matrix.invalidateVirtRegs();
+  Analysis.Matrix.invalidateVirtRegs();
   Weights.calculateSpillWeightsAndHints();
-  Spiller.reset(createInlineSpiller({Its.Intervals, Its.Stacks, Its.Dominators, Its.Frequencies},
-                                    MF, Its.Map, Weights, &Its.Matrix));
+  Spiller.reset(createInlineSpiller(
+      {Analysis.Intervals, Analysis.Stacks, Analysis.Dominators, Analysis.Frequencies}, MF,
+      Analysis.Map, Weights, &Analysis.Matrix));
   for (unsigned I = 0, E = Registers.getNumVirtRegs(); I < E; ++I) {
     const Register Next = Register::index2VirtReg(I);
-    if (!Registers.reg_nodbg_empty(Next) && !Its.Map.hasPhys(Next))
+    if (!Registers.reg_nodbg_empty(Next) && !Analysis.Map.hasPhys(Next))
       add(Next, 0);
   }
   connectAll();
 }
 
 bool Allocation::isOnlyCopied(size_t Range) const {
-  const Register Its = Ranges[Range].Register;
+  const Register Virtual = Ranges[Range].Register;
   if (!Ranges[Range].Spillable || Ranges[Range].Depth == NoSplit || MF.getFunction().hasOptSize() ||
-      !Registers.hasOneDef(Its) || Registers.use_nodbg_empty(Its))
+      !Registers.hasOneDef(Virtual) || Registers.use_nodbg_empty(Virtual))
     return false;
-  const MachineInstr &Made = *Registers.def_instr_begin(Its);
-  return Made.getNumDefs() == 1 && !Made.getOperand(0).getSubReg() && !Made.mayLoad() &&
-         MF.getSubtarget().getInstrInfo()->isTriviallyReMaterializable(Made) &&
-         all_of(Registers.use_nodbg_instructions(Its), [](const MachineInstr &Use) {
+  const MachineInstr &Definition = *Registers.def_instr_begin(Virtual);
+  return Definition.getNumDefs() == 1 && !Definition.getOperand(0).getSubReg() &&
+         !Definition.mayLoad() &&
+         MF.getSubtarget().getInstrInfo()->isTriviallyReMaterializable(Definition) &&
+         all_of(Registers.use_nodbg_instructions(Virtual), [](const MachineInstr &Use) {
            return Use.isFullCopy() && Use.getOperand(0).getReg().isPhysical();
          });
 }
 
 LiveInterval &Allocation::interval(size_t Range) const {
-  return Its.Intervals.getInterval(Ranges[Range].Register);
+  return Analysis.Intervals.getInterval(Ranges[Range].Register);
 }
 
 void Allocation::add(Register Register, unsigned Depth) {
@@ -96,27 +99,27 @@ void Allocation::add(Register Register, unsigned Depth) {
   UnitsOf.push_back(&unitsOf(Registers.getRegClass(Register)));
 }
 
-void Allocation::describe(Range &Of) {
-  const LiveInterval &Its = this->Its.Intervals.getInterval(Of.Register);
-  Of.Spillable = Its.isSpillable();
-  Of.Weight = Of.Spillable && std::isfinite(Its.weight()) ? Its.weight() : 0;
-  Of.Size = Its.getSize() / SlotIndex::InstrDist;
-  Of.Uses = 0;
-  Of.Executions = 0;
-  for (auto I = Registers.reg_instr_nodbg_begin(Of.Register), E = Registers.reg_instr_nodbg_end();
-       I != E; ++I) {
-    ++Of.Uses;
-    Of.Executions += frequency(*I->getParent());
+void Allocation::describe(Range &Described) {
+  const LiveInterval &Interval = Analysis.Intervals.getInterval(Described.Register);
+  Described.Spillable = Interval.isSpillable();
+  Described.Weight =
+      Described.Spillable && std::isfinite(Interval.weight()) ? Interval.weight() : 0;
+  Described.Size = Interval.getSize() / SlotIndex::InstrDist;
+  Described.Uses = 0;
+  Described.Executions = 0;
+  for (const MachineInstr &Use : Registers.reg_nodbg_instructions(Described.Register)) {
+    ++Described.Uses;
+    Described.Executions += frequency(*Use.getParent());
   }
-  Of.Registers = Classes.getOrder(Registers.getRegClass(Of.Register)).size();
+  Described.Registers = Classes.getOrder(Registers.getRegClass(Described.Register)).size();
 }
 
 const BitVector &Allocation::unitsOf(const TargetRegisterClass *Class) {
   std::unique_ptr<BitVector> &All = Units[Class];
   if (!All) {
     All = std::make_unique<BitVector>(Target.getNumRegUnits());
-    for (MCPhysReg Its : Classes.getOrder(Class))
-      for (MCRegUnit Unit : Target.regunits(Its))
+    for (MCPhysReg Register : Classes.getOrder(Class))
+      for (MCRegUnit Unit : Target.regunits(Register))
         All->set(static_cast<unsigned>(Unit));
   }
   return *All;
@@ -148,9 +151,9 @@ void Allocation::connectAll() {
       }
     Now.push_back(&Next);
   }
-  for (std::vector<uint32_t> &Those : Adjacent) {
-    sort(Those);
-    Those.erase(std::unique(Those.begin(), Those.end()), Those.end());
+  for (std::vector<uint32_t> &Neighbours : Adjacent) {
+    sort(Neighbours);
+    Neighbours.erase(std::unique(Neighbours.begin(), Neighbours.end()), Neighbours.end());
   }
 }
 
@@ -159,72 +162,72 @@ void Allocation::connect(size_t Range) {
   for (const uint32_t Old : Adjacent[Range])
     Adjacent[Old].erase(lower_bound(Adjacent[Old], Number));
   Adjacent[Range].clear();
-  // One of undefined uses only is empty.
+  // A range of undefined uses only is empty.
   if (Registers.reg_nodbg_empty(Ranges[Range].Register) || interval(Range).empty())
     return;
-  const LiveInterval &Of = interval(Range);
+  const LiveInterval &Interval = interval(Range);
   for (uint32_t I = 0; I < Ranges.size(); ++I)
     if (I != Range && !Ranges[I].Gone && canInterfere(I, Range) &&
-        !Registers.reg_nodbg_empty(Ranges[I].Register) && Of.overlaps(interval(I))) {
+        !Registers.reg_nodbg_empty(Ranges[I].Register) && Interval.overlaps(interval(I))) {
       Adjacent[Range].push_back(I);
       Adjacent[I].insert(lower_bound(Adjacent[I], Number), Number);
     }
 }
 
-MCRegister Allocation::hintOf(Register Of) const {
-  const auto *const Hints = Registers.getRegAllocationHints(Of);
+MCRegister Allocation::hintOf(Register Register) const {
+  const auto *const Hints = Registers.getRegAllocationHints(Register);
   if (!Hints)
     return MCRegister();
-  for (const Register Hint : Hints->second)
-    if (const MCRegister Its = Hint.isVirtual() ? this->Its.Map.getPhys(Hint) : Hint.asMCReg())
-      return Its;
+  for (const auto Hint : Hints->second)
+    if (const MCRegister Fixed = Hint.isVirtual() ? Analysis.Map.getPhys(Hint) : Hint.asMCReg())
+      return Fixed;
   return MCRegister();
 }
 
 std::vector<Colour> Allocation::colours(size_t Range) {
-  const LiveInterval &Of = interval(Range);
-  Its.Matrix.invalidateVirtRegs();
-  const ArrayRef<MCPhysReg> Order = Classes.getOrder(Registers.getRegClass(Of.reg()));
+  const LiveInterval &Interval = interval(Range);
+  Analysis.Matrix.invalidateVirtRegs();
+  const ArrayRef<MCPhysReg> Order = Classes.getOrder(Registers.getRegClass(Interval.reg()));
   SmallVector<MCPhysReg, 16> Hints;
-  const bool OnlyHints =
-      Target.getRegAllocationHints(Of.reg(), Order, Hints, MF, &Its.Map, &Its.Matrix);
+  const bool OnlyHints = Target.getRegAllocationHints(Interval.reg(), Order, Hints, MF,
+                                                      &Analysis.Map, &Analysis.Matrix);
   const ArrayRef<uint8_t> Costs = Target.getRegisterCosts(MF);
   SmallVector<MCRegister, 16> Wanted;
   for (const uint32_t I : Adjacent[Range])
     if (Ranges[I].Waits)
-      if (const MCRegister Its = hintOf(Ranges[I].Register))
-        Wanted.push_back(Its);
+      if (const MCRegister Hint = hintOf(Ranges[I].Register))
+        Wanted.push_back(Hint);
   std::vector<Colour> All;
   for (MCPhysReg Next : Order) {
     Colour One;
     One.Register = Next;
     One.IsHint = is_contained(Hints, Next);
     One.Cost = Costs[Next];
-    One.Wanted = count_if(Wanted, [&](MCRegister Its) { return Target.regsOverlap(Its, Next); });
-    One.SavedFirst = Classes.getLastCalleeSavedAlias(Next) && !Its.Matrix.isPhysRegUsed(Next);
-    switch (Its.Matrix.checkInterference(Of, Next)) {
+    One.Wanted = count_if(Wanted, [&](MCRegister Hint) { return Target.regsOverlap(Hint, Next); });
+    One.SavedFirst = Classes.getLastCalleeSavedAlias(Next) && !Analysis.Matrix.isPhysRegUsed(Next);
+    switch (Analysis.Matrix.checkInterference(Interval, Next)) {
     case LiveRegMatrix::IK_Free:
-      One.Is = Availability::Free;
+      One.State = Availability::Free;
       break;
     case LiveRegMatrix::IK_VirtReg:
-      One.Is = Availability::Neighbour;
+      One.State = Availability::Neighbour;
       break;
     default:
       break;
     }
     if (OnlyHints && !One.IsHint)
-      One.Is = Availability::Fixed;
+      One.State = Availability::Fixed;
     All.push_back(One);
   }
-  if (any_of(All, [](const Colour &One) { return One.Is == Availability::Free; }))
+  if (any_of(All, [](const Colour &One) { return One.State == Availability::Free; }))
     return All;
   for (Colour &One : All) {
-    if (One.Is != Availability::Neighbour)
+    if (One.State != Availability::Neighbour)
       continue;
-    const auto Holders = holders(Of, One.Register);
+    const auto Holders = holders(Interval, One.Register);
     One.CanEvict = all_of(Holders, [&](size_t I) {
       return Ranges[I].Spillable && Ranges[I].Evicted < MaxEvicted &&
-             interval(I).weight() < Of.weight();
+             interval(I).weight() < Interval.weight();
     });
     for (const size_t I : Holders)
       One.Evicts += Ranges[I].Executions;
@@ -232,61 +235,59 @@ std::vector<Colour> Allocation::colours(size_t Range) {
   return All;
 }
 
-SmallVector<size_t, 8> Allocation::holders(const LiveInterval &Of, MCRegister With) {
-  SmallVector<size_t, 8> Found;
-  for (const MCRegUnit Unit : Target.regunits(With))
-    for (const LiveInterval *Holder : Its.Matrix.query(Of, Unit).interferingVRegs())
-      if (const size_t I = Numbers.lookup(Holder->reg()); !is_contained(Found, I))
-        Found.push_back(I);
-  return Found;
+SmallVector<size_t, 8> Allocation::holders(const LiveInterval &Interval, MCRegister Register) {
+  SmallVector<size_t, 8> Holders;
+  for (const MCRegUnit Unit : Target.regunits(Register))
+    for (const LiveInterval *Holder : Analysis.Matrix.query(Interval, Unit).interferingVRegs())
+      if (const size_t I = Numbers.lookup(Holder->reg()); !is_contained(Holders, I))
+        Holders.push_back(I);
+  return Holders;
 }
 
 void Allocation::evict(ArrayRef<size_t> Holders) {
   for (const size_t I : Holders) {
-    Its.Matrix.unassign(interval(I));
+    Analysis.Matrix.unassign(interval(I));
     Ranges[I].Waits = true;
     ++Ranges[I].Evicted;
     remark(I, "Evict", "gives up its register");
   }
 }
 
-float Allocation::frequency(const MachineBasicBlock &Of) const {
-  return static_cast<float>(Its.Frequencies.getBlockFreqRelativeToEntryBlock(&Of));
+float Allocation::frequency(const MachineBasicBlock &Block) const {
+  return static_cast<float>(Analysis.Frequencies.getBlockFreqRelativeToEntryBlock(&Block));
 }
 
-void Allocation::remark(size_t Range, StringRef Kind, const Twine &What) {
+void Allocation::remark(size_t Range, StringRef Kind, const Twine &Event) {
   const auto Make = [&] {
-    const Register Of = Ranges[Range].Register;
-    DebugLoc At;
-    MachineBasicBlock *Block = &MF.front();
-    for (MachineInstr &Next : Registers.reg_nodbg_instructions(Of)) {
-      At = Next.getDebugLoc();
-      Block = Next.getParent();
-      break;
-    }
-    MachineOptimizationRemark Made("register-allocation", Kind, At, Block);
+    const Register Virtual = Ranges[Range].Register;
+    const auto Uses = Registers.reg_nodbg_instructions(Virtual);
+    const bool IsUsed = Uses.begin() != Uses.end();
+    MachineOptimizationRemark Remark("register-allocation", Kind,
+                                     IsUsed ? Uses.begin()->getDebugLoc() : DebugLoc(),
+                                     IsUsed ? Uses.begin()->getParent() : &MF.front());
     std::string Text;
-    raw_string_ostream(Text) << printReg(Of, &Target) << " of "
-                             << Target.getRegClassName(Registers.getRegClass(Of)) << ": " << What;
-    return Made << Text;
+    raw_string_ostream(Text) << printReg(Virtual, &Target) << " of "
+                             << Target.getRegClassName(Registers.getRegClass(Virtual)) << ": "
+                             << Event;
+    return Remark << Text;
   };
   if (!Holds)
-    Its.Remarks.emit(Make);
-  else if (Its.Remarks.allowExtraAnalysis("register-allocation"))
+    Analysis.Remarks.emit(Make);
+  else if (Analysis.Remarks.allowExtraAnalysis("register-allocation"))
     Held.push_back(Make());
 }
 
 void Allocation::publish() {
   Holds = false;
   for (MachineOptimizationRemark &Next : Held)
-    Its.Remarks.emit(Next);
+    Analysis.Remarks.emit(Next);
   Held.clear();
 }
 
-void Allocation::colour(size_t Range, MCRegister With) {
-  evict(holders(interval(Range), With));
-  remark(Range, "Colour", Target.getName(With));
-  Its.Matrix.assign(interval(Range), With);
+void Allocation::colour(size_t Range, MCRegister Register) {
+  evict(holders(interval(Range), Register));
+  remark(Range, "Colour", Target.getName(Register));
+  Analysis.Matrix.assign(interval(Range), Register);
   Ranges[Range].Waits = false;
 }
 
@@ -295,68 +296,66 @@ void Allocation::spill(size_t Range) {
     remark(Range, "Rematerialize", "computed again for each copy");
   else
     remark(Range, "Spill", "spilled");
-  SmallVector<Register, 8> Made;
-  // The spiller erases it.
-  const LiveInterval &Of = interval(Range);
-  LiveRangeEdit Edit(&Of, Made, MF, Its.Intervals, &Its.Map, this, &DeadRematerialized);
+  SmallVector<Register, 8> NewRegisters;
+  // The spiller erases the interval.
+  LiveRangeEdit Edit(&interval(Range), NewRegisters, MF, Analysis.Intervals, &Analysis.Map, this,
+                     &DeadRematerialized);
   Spiller->spill(Edit);
-  for (Register Gone : Spiller->getSpilledRegs())
-    Its.Variables.splitRegister(Gone, Edit.regs(), Its.Intervals);
-  for (Register Gone : Spiller->getReplacedRegs())
-    Its.Variables.splitRegister(Gone, Edit.regs(), Its.Intervals);
+  for (const ArrayRef<Register> Replaced : {Spiller->getSpilledRegs(), Spiller->getReplacedRegs()})
+    for (const Register Gone : Replaced)
+      Analysis.Variables.splitRegister(Gone, Edit.regs(), Analysis.Intervals);
   refresh(Edit.regs(), NoSplit);
 }
 
-void Allocation::split(size_t Range, const Point &At) {
+void Allocation::split(size_t Range, const Point &Where) {
   remark(Range, "Split", "split");
-  SmallVector<Register, 4> Made;
-  const LiveInterval &Of = interval(Range);
-  const Register Old = Of.reg();
-  LiveRangeEdit Edit(&Of, Made, MF, Its.Intervals, &Its.Map, this, &DeadRematerialized);
+  SmallVector<Register, 4> NewRegisters;
+  const Register Old = Ranges[Range].Register;
+  LiveRangeEdit Edit(&interval(Range), NewRegisters, MF, Analysis.Intervals, &Analysis.Map, this,
+                     &DeadRematerialized);
   const Register Rest = Edit.create(), Part = Edit.create();
-  const SmallPtrSet<const MachineInstr *, 16> IsPart(At.Uses.begin(), At.Uses.end());
+  const SmallPtrSet<const MachineInstr *, 16> IsPart(Where.Uses.begin(), Where.Uses.end());
   for (MachineOperand &Operand : make_early_inc_range(Registers.reg_operands(Old)))
     Operand.setReg(IsPart.contains(Operand.getParent()) ? Part : Rest);
   SmallVector<MachineInstr *, 4> Copies, Dead;
-  for (const Point::Copy &Copy : At.Copies) {
-    const DebugLoc Where = Copy.Block->findDebugLoc(Copy.Before);
-    MachineInstr *const Made =
-        BuildMI(*Copy.Block, Copy.Before, Where,
+  for (const Point::Copy &Copy : Where.Copies) {
+    MachineInstr *const NewCopy =
+        BuildMI(*Copy.Block, Copy.Before, Copy.Block->findDebugLoc(Copy.Before),
                 MF.getSubtarget().getInstrInfo()->get(TargetOpcode::COPY), Copy.Into ? Part : Rest)
             .addReg(Copy.Into ? Rest : Part);
-    Its.Intervals.InsertMachineInstrInMaps(*Made);
-    Copies.push_back(Made);
+    Analysis.Intervals.InsertMachineInstrInMaps(*NewCopy);
+    Copies.push_back(NewCopy);
   }
   for (const Register New : {Rest, Part}) {
     Registers.clearKillFlags(New);
-    LiveInterval &Whole = Its.Intervals.createAndComputeVirtRegInterval(New);
+    LiveInterval &Whole = Analysis.Intervals.createAndComputeVirtRegInterval(New);
     SmallVector<LiveInterval *, 4> Apart;
-    Its.Intervals.splitSeparateComponents(Whole, Apart);
+    Analysis.Intervals.splitSeparateComponents(Whole, Apart);
     for (const LiveInterval *Other : Apart)
-      Its.Map.setIsSplitFromReg(Other->reg(), Its.Map.getOriginal(Old));
+      Analysis.Map.setIsSplitFromReg(Other->reg(), Analysis.Map.getOriginal(Old));
   }
-  // Spilled, one that nothing uses would be a load that doesn't say so.
+  // Spilled, a copy that nothing uses would be a load that doesn't say so.
   copy_if(Copies, std::back_inserter(Dead),
           [](MachineInstr *Copy) { return Copy->allDefsAreDead(); });
   Edit.eliminateDeadDefs(Dead);
   Edit.calculateRegClassAndHint(MF, Weights);
   // The old interval stays, without a use: the spiller looks up the original's values.
-  Its.Variables.splitRegister(Old, Edit.regs(), Its.Intervals);
+  Analysis.Variables.splitRegister(Old, Edit.regs(), Analysis.Intervals);
   refresh(Edit.regs(), Ranges[Range].Depth + 1);
 }
 
-void Allocation::refresh(ArrayRef<Register> Made, unsigned Depth) {
-  Its.Matrix.invalidateVirtRegs();
-  for (const auto &[Short, With] : Shrunk) {
-    if (Registers.reg_nodbg_empty(Short) || Its.Map.hasPhys(Short))
+void Allocation::refresh(ArrayRef<Register> NewRegisters, unsigned Depth) {
+  Analysis.Matrix.invalidateVirtRegs();
+  for (const auto &[Short, Colour] : Shrunk) {
+    if (Registers.reg_nodbg_empty(Short) || Analysis.Map.hasPhys(Short))
       continue;
-    const LiveInterval &Of = Its.Intervals.getInterval(Short);
-    if (Its.Matrix.checkInterference(Of, With) == LiveRegMatrix::IK_Free)
-      Its.Matrix.assign(Of, With);
+    const LiveInterval &Interval = Analysis.Intervals.getInterval(Short);
+    if (Analysis.Matrix.checkInterference(Interval, Colour) == LiveRegMatrix::IK_Free)
+      Analysis.Matrix.assign(Interval, Colour);
   }
   const size_t Old = Ranges.size();
-  for (Register New : Made)
-    if (Its.Intervals.hasInterval(New) && !Registers.reg_nodbg_empty(New))
+  for (const Register New : NewRegisters)
+    if (Analysis.Intervals.hasInterval(New) && !Registers.reg_nodbg_empty(New))
       add(New, Depth);
   for (size_t I = 0; I < Ranges.size(); ++I) {
     Range &Next = Ranges[I];
@@ -364,7 +363,7 @@ void Allocation::refresh(ArrayRef<Register> Made, unsigned Depth) {
     if (Gone && Next.Gone)
       continue;
     Next.Gone = Gone;
-    Next.Waits = !Gone && !Its.Map.hasPhys(Next.Register);
+    Next.Waits = !Gone && !Analysis.Map.hasPhys(Next.Register);
     const bool IsShort =
         any_of(Shrunk, [&](const auto &One) { return One.first == Next.Register; });
     if (Gone || I >= Old || IsShort)
@@ -380,7 +379,7 @@ bool Allocation::evictFor(size_t Range) {
   MCRegister Best;
   float Least = 0;
   for (const Colour &Next : colours(Range)) {
-    if (Next.Is != Availability::Neighbour)
+    if (Next.State != Availability::Neighbour)
       continue;
     float Sum = 0;
     bool Spillable = true;
@@ -399,22 +398,22 @@ bool Allocation::evictFor(size_t Range) {
   return true;
 }
 
-bool Allocation::LRE_CanEraseVirtReg(Register Its) {
-  LiveInterval &Of = this->Its.Intervals.getInterval(Its);
-  if (this->Its.Map.hasPhys(Its)) {
-    this->Its.Matrix.unassign(Of);
+bool Allocation::LRE_CanEraseVirtReg(Register Virtual) {
+  LiveInterval &Interval = Analysis.Intervals.getInterval(Virtual);
+  if (Analysis.Map.hasPhys(Virtual)) {
+    Analysis.Matrix.unassign(Interval);
     return true;
   }
-  // Who spills it still refers to it.
-  Of.clear();
+  // The spiller still refers to it.
+  Interval.clear();
   return false;
 }
 
-void Allocation::LRE_WillShrinkVirtReg(Register Its) {
-  if (!this->Its.Map.hasPhys(Its))
+void Allocation::LRE_WillShrinkVirtReg(Register Virtual) {
+  if (!Analysis.Map.hasPhys(Virtual))
     return;
-  Shrunk.emplace_back(Its, this->Its.Map.getPhys(Its));
-  this->Its.Matrix.unassign(this->Its.Intervals.getInterval(Its));
+  Shrunk.emplace_back(Virtual, Analysis.Map.getPhys(Virtual));
+  Analysis.Matrix.unassign(Analysis.Intervals.getInterval(Virtual));
 }
 
 void Allocation::saveCopies() {
@@ -422,7 +421,7 @@ void Allocation::saveCopies() {
   for (unsigned Round = 0; Changed && Round < 3; ++Round) {
     Changed = false;
     for (const Range &Next : Ranges) {
-      if (Next.Gone || !Its.Map.hasPhys(Next.Register))
+      if (Next.Gone || !Analysis.Map.hasPhys(Next.Register))
         continue;
       SmallVector<std::pair<MCRegister, float>, 4> Saved;
       for (const MachineInstr &Copy : Registers.reg_nodbg_instructions(Next.Register)) {
@@ -430,56 +429,56 @@ void Allocation::saveCopies() {
           continue;
         const bool IsFrom = Copy.getOperand(1).getReg() == Next.Register;
         const Register Other = Copy.getOperand(IsFrom ? 0 : 1).getReg();
-        const MCRegister With = Other.isVirtual() ? Its.Map.getPhys(Other) : Other.asMCReg();
-        auto *const Found = find_if(Saved, [&](const auto &One) { return One.first == With; });
-        if (Found != Saved.end())
-          Found->second += frequency(*Copy.getParent());
-        else if (With)
-          Saved.emplace_back(With, frequency(*Copy.getParent()));
+        const MCRegister Colour = Other.isVirtual() ? Analysis.Map.getPhys(Other) : Other.asMCReg();
+        auto *const Entry = find_if(Saved, [&](const auto &One) { return One.first == Colour; });
+        if (Entry != Saved.end())
+          Entry->second += frequency(*Copy.getParent());
+        else if (Colour)
+          Saved.emplace_back(Colour, frequency(*Copy.getParent()));
       }
-      const MCRegister Now = Its.Map.getPhys(Next.Register);
+      const MCRegister Now = Analysis.Map.getPhys(Next.Register);
       float Most = 0;
       for (const auto &One : Saved)
         if (One.first == Now)
           Most = One.second;
       if (none_of(Saved, [&](const auto &One) { return One.second > Most; }))
         continue;
-      const LiveInterval &Of = Its.Intervals.getInterval(Next.Register);
+      const LiveInterval &Interval = Analysis.Intervals.getInterval(Next.Register);
       const ArrayRef<MCPhysReg> Order = Classes.getOrder(Registers.getRegClass(Next.Register));
-      Its.Matrix.unassign(Of);
+      Analysis.Matrix.unassign(Interval);
       MCRegister Best = Now;
-      for (const auto &[With, Executions] : Saved)
-        if (Executions > Most && is_contained(Order, With.id()) &&
-            (!Classes.getLastCalleeSavedAlias(With) || Its.Matrix.isPhysRegUsed(With)) &&
-            Its.Matrix.checkInterference(Of, With) == LiveRegMatrix::IK_Free) {
-          Best = With;
+      for (const auto &[Colour, Executions] : Saved)
+        if (Executions > Most && is_contained(Order, Colour.id()) &&
+            (!Classes.getLastCalleeSavedAlias(Colour) || Analysis.Matrix.isPhysRegUsed(Colour)) &&
+            Analysis.Matrix.checkInterference(Interval, Colour) == LiveRegMatrix::IK_Free) {
+          Best = Colour;
           Most = Executions;
         }
-      Its.Matrix.assign(Of, Best);
+      Analysis.Matrix.assign(Interval, Best);
       Changed |= Best != Now;
     }
   }
 }
 
-void Allocation::finish() {
-  saveCopies();
-  Spiller->postOptimization();
+void Allocation::eraseDead() {
   for (MachineInstr *Dead : DeadRematerialized) {
-    Its.Intervals.RemoveMachineInstrFromMaps(*Dead);
+    Analysis.Intervals.RemoveMachineInstrFromMaps(*Dead);
     Dead->eraseFromParent();
   }
   DeadRematerialized.clear();
+}
+
+void Allocation::finish() {
+  saveCopies();
+  Spiller->postOptimization();
+  eraseDead();
 }
 
 void Allocation::giveUp() {
   for (const Range &Next : Ranges)
-    if (!Registers.reg_nodbg_empty(Next.Register) && Its.Map.hasPhys(Next.Register))
-      Its.Matrix.unassign(Its.Intervals.getInterval(Next.Register));
-  for (MachineInstr *Dead : DeadRematerialized) {
-    Its.Intervals.RemoveMachineInstrFromMaps(*Dead);
-    Dead->eraseFromParent();
-  }
-  DeadRematerialized.clear();
+    if (!Registers.reg_nodbg_empty(Next.Register) && Analysis.Map.hasPhys(Next.Register))
+      Analysis.Matrix.unassign(Analysis.Intervals.getInterval(Next.Register));
+  eraseDead();
 }
 
-} // namespace mlbridge::allocation
+} // namespace mlbridge::register_allocation

@@ -25,9 +25,9 @@
 #include <string>
 #include <vector>
 
-namespace mlbridge::allocation {
+namespace mlbridge::register_allocation {
 
-/// Of one function. All are kept up to date.
+/// Analyses of one function. All are kept up to date.
 struct Analyses {
   llvm::LiveIntervals &Intervals;
   llvm::VirtRegMap &Map;
@@ -48,17 +48,17 @@ enum : size_t {
   MaxPoints = 200,     ///< where a live range may be split
 };
 
-/// Whether a register can be a live range's colour.
+/// What keeps a live range from having a register.
 enum class Availability : uint8_t {
   Free,
   Neighbour, ///< another live range has it, or a part of it
   Fixed,     ///< an instruction does: a call that overwrites it, inline assembly
 };
 
-/// What a live range's colour may be.
+/// One register that a live range may be assigned.
 struct Colour {
   llvm::MCRegister Register;
-  Availability Is = Availability::Fixed;
+  Availability State = Availability::Fixed;
   bool IsHint = false;     ///< makes a copy unnecessary
   unsigned Wanted = 0;     ///< interfering live ranges that wait, for which it is a hint
   bool SavedFirst = false; ///< must be saved at the function's entry, and wasn't so far
@@ -69,7 +69,7 @@ struct Colour {
   float Evicts = 0; ///< what spilling those would cost: executions
 };
 
-/// What a live range can be split into: a part, and the rest.
+/// A way to split a live range, into a part and the rest.
 struct Point {
   struct Copy {
     llvm::MachineBasicBlock *Block = nullptr;
@@ -99,11 +99,11 @@ public:
     unsigned Registers = 0; ///< of its class
   };
 
-  Allocation(llvm::MachineFunction &MF, const Analyses &Its);
+  Allocation(llvm::MachineFunction &MF, const Analyses &Analysis);
   ~Allocation() override;
 
   /// Why no function can be allocated for this target; empty if some can.
-  static std::string refusal(const llvm::Triple &For);
+  static std::string refusal(const llvm::Triple &Target);
   /// Why this function is none that can be allocated here; empty if it is. Changes nothing.
   std::string refusal();
   /// Finds the live ranges.
@@ -115,29 +115,28 @@ public:
   /// Grows when ranges() and neighbours() change, but for what waits.
   unsigned generation() const { return Generation; }
 
-  /// Whether to spill it saves copies and costs nothing: a constant or an address that is only
+  /// True if to spill it saves copies and costs nothing: a constant or an address that is only
   /// copied to registers, for arguments. It takes the place of each copy, so not in code for size.
   bool isOnlyCopied(size_t Range) const;
-  /// Of the class of a range, in the order of allocation.
+  /// The registers of a range's class, in the order of allocation.
   std::vector<Colour> colours(size_t Range);
-  /// Where it can be split.
+  /// The ways to split it.
   std::vector<Point> points(size_t Range);
 
-  /// Those that have the register wait again.
-  void colour(size_t Range, llvm::MCRegister With);
+  /// Live ranges that have the register wait again.
+  void colour(size_t Range, llvm::MCRegister Register);
   void spill(size_t Range);
-  void split(size_t Range, const Point &At);
-  /// For a range that can't be spilled: takes the register whose live ranges are cheapest, and lets
-  /// them wait again. Returns whether there is one.
+  void split(size_t Range, const Point &Where);
+  /// Gives a range that can't be spilled the register whose live ranges are cheapest, which wait
+  /// again. False if there is none.
   bool evictFor(size_t Range);
 
-  /// After all have a colour.
+  /// Completes the allocation once all have a colour.
   void finish();
   /// Remarks are held back, until publish(): what they report may be undone.
   void hold() { Holds = true; }
   void publish();
-  /// Takes all colours back, so that another allocator begins anew. What was spilled and split
-  /// stays.
+  /// Takes all colours back, so that another allocator begins anew. Spills and splits stay.
   void giveUp();
 
 private:
@@ -145,30 +144,32 @@ private:
   void LRE_WillShrinkVirtReg(llvm::Register) override;
 
   llvm::LiveInterval &interval(size_t Range) const;
-  /// The live ranges that have this register where `Of` is live, or a part of it.
-  llvm::SmallVector<size_t, 8> holders(const llvm::LiveInterval &Of, llvm::MCRegister With);
+  /// The live ranges that have this register, or a part of it, where the interval is live.
+  llvm::SmallVector<size_t, 8> holders(const llvm::LiveInterval &Interval,
+                                       llvm::MCRegister Register);
   void evict(llvm::ArrayRef<size_t> Holders);
   /// Changes colours where that makes copies unnecessary.
   void saveCopies();
   const llvm::BitVector &unitsOf(const llvm::TargetRegisterClass *Class);
   /// The register that would make a copy of it unnecessary, or none.
-  llvm::MCRegister hintOf(llvm::Register Of) const;
-  float frequency(const llvm::MachineBasicBlock &Of) const;
+  llvm::MCRegister hintOf(llvm::Register Register) const;
+  float frequency(const llvm::MachineBasicBlock &Block) const;
   void add(llvm::Register Register, unsigned Depth);
-  void describe(Range &Of);
-  /// Finds what interferes with each.
+  void describe(Range &Described);
+  /// Finds the neighbours of all ranges.
   void connectAll();
-  /// Finds what interferes with it.
+  /// Finds the neighbours of one.
   void connect(size_t Range);
   bool canInterfere(size_t A, size_t B) const;
-  /// After a spill or split, which made these.
-  void refresh(llvm::ArrayRef<llvm::Register> Made, unsigned Depth);
-  void remark(size_t Range, llvm::StringRef Kind, const llvm::Twine &What);
+  /// Takes account of a spill or split, which made these registers.
+  void refresh(llvm::ArrayRef<llvm::Register> NewRegisters, unsigned Depth);
+  void remark(size_t Range, llvm::StringRef Kind, const llvm::Twine &Event);
+  void eraseDead();
 
   llvm::MachineFunction &MF;
   llvm::MachineRegisterInfo &Registers;
   const llvm::TargetRegisterInfo &Target;
-  const Analyses Its;
+  const Analyses Analysis;
   llvm::RegisterClassInfo Classes;
   llvm::VirtRegAuxInfo Weights;
   std::unique_ptr<llvm::Spiller> Spiller;
@@ -185,6 +186,6 @@ private:
   llvm::DenseMap<const llvm::TargetRegisterClass *, std::unique_ptr<llvm::BitVector>> Units;
 };
 
-} // namespace mlbridge::allocation
+} // namespace mlbridge::register_allocation
 
 #endif

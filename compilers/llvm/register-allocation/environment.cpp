@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "environment.h"
 
+#include "plugin/agent_models.h"
+
 #include "llvm/Pass.h"
 
 #include <algorithm>
 
-namespace mlbridge::allocation {
+namespace mlbridge::register_allocation {
 
 Timed::Timed(llvm::StringRef Name, llvm::StringRef Description)
     : NamedRegionTimer(Name, Description, "register-allocation", "Register allocation by models",
@@ -46,37 +48,31 @@ Span<const AgentSpec> AllocationEnvironment::specs() {
   return Agents;
 }
 
-/// Of the input with embeddings.
-static const char *nameFor(size_t Agent) {
-  return Agent == AllocationEnvironment::Node ? "embeddings" : "embedding";
-}
-
-bool AllocationEnvironment::wantsEmbedding(size_t Agent, const Model &Policy) {
+bool AllocationEnvironment::wantsEmbeddings(size_t Agent, const Model &Policy) {
   const Signature *Own = Policy.modelSignature();
-  return Own && Own->findInput(nameFor(Agent)) >= 0;
+  return Own && Own->findInput(plugin::embeddingName(Agent)) >= 0;
 }
 
-TensorSpec AllocationEnvironment::embeddingFor(size_t Agent, size_t Dimension) {
-  const auto Length = static_cast<int64_t>(Dimension);
-  return Agent == Node ? TensorSpec::of<float>(nameFor(Agent), {Dynamic, Length}, {MaxRanges, 0})
-                       : TensorSpec::of<float>(nameFor(Agent), {Length});
+std::vector<TensorSpec> AllocationEnvironment::embeddingsFor(size_t Agent, size_t Dimension) {
+  return {plugin::embeddingSpec(Agent, Dimension, MaxRanges)};
 }
 
-Status AllocationEnvironment::embed(Observation &To, Agent For) {
-  if (Specs[For].signature.findInput(nameFor(For)) < 0)
+Status AllocationEnvironment::embed(Observation &To, Agent Reader) {
+  const char *const Input = plugin::embeddingName(Reader);
+  if (Specs[Reader].signature.findInput(Input) < 0)
     return Status();
-  if (For != Node)
-    return To.set(nameFor(For), Vectors->of(Of.ranges()[Selected].Register));
-  const auto Ranges = Of.ranges();
-  auto Rows = To.resize<float>(nameFor(For), {static_cast<int64_t>(Ranges.size()),
-                                              static_cast<int64_t>(Vectors->dimension())});
+  if (Reader != Node)
+    return To.set(Input, Vectors->of(Function.ranges()[Selected].Register));
+  const auto Ranges = Function.ranges();
+  auto Rows = To.resize<float>(
+      Input, {static_cast<int64_t>(Ranges.size()), static_cast<int64_t>(Vectors->dimension())});
   if (!Rows)
     return Rows.status();
   const std::vector<float> None(Vectors->dimension());
   float *Row = Rows->data();
   for (const Allocation::Range &Next : Ranges) {
-    const auto Its = Next.Gone ? llvm::ArrayRef<float>(None) : Vectors->of(Next.Register);
-    Row = std::copy(Its.begin(), Its.end(), Row);
+    const auto Vector = Next.Gone ? llvm::ArrayRef<float>(None) : Vectors->of(Next.Register);
+    Row = std::copy(Vector.begin(), Vector.end(), Row);
   }
   return Status();
 }
@@ -86,18 +82,18 @@ Status AllocationEnvironment::stop(std::string Why) {
   return {Code::Unsupported, Impossible};
 }
 
-void AllocationEnvironment::select(size_t Which) {
-  Selected = Which;
-  Registers = Of.colours(Which);
+void AllocationEnvironment::select(size_t Range) {
+  Selected = Range;
+  Registers = Function.colours(Range);
   Points.clear();
   Free = Evictable = 0;
   for (const Colour &One : Registers) {
-    Free += One.Is == Availability::Free;
+    Free += One.State == Availability::Free;
     Evictable += One.CanEvict;
   }
-  // To find them takes long, and with a free register nothing is gained.
+  // Finding them takes long, and with a free register nothing is gained.
   if (!Free)
-    Points = Of.points(Which);
+    Points = Function.points(Range);
 }
 
 bool AllocationEnvironment::mayChange() {
@@ -106,27 +102,27 @@ bool AllocationEnvironment::mayChange() {
   return Impossible.empty();
 }
 
-bool AllocationEnvironment::forced() {
-  if (Of.isOnlyCopied(Selected)) {
+bool AllocationEnvironment::isForced() {
+  if (Function.isOnlyCopied(Selected)) {
     if (mayChange())
-      Of.spill(Selected);
+      Function.spill(Selected);
     return true;
   }
   if (!Points.empty())
     return false;
-  const bool Spillable = Of.ranges()[Selected].Spillable;
+  const bool Spillable = Function.ranges()[Selected].Spillable;
   if (Free + Evictable + (Spillable ? 1 : 0) > 1)
     return false;
   if (Free + Evictable)
     for (const Colour &One : Registers)
-      if (One.Is == Availability::Free || One.CanEvict) {
-        Of.colour(Selected, One.Register);
+      if (One.State == Availability::Free || One.CanEvict) {
+        Function.colour(Selected, One.Register);
         return true;
       }
   if (Spillable) {
     if (mayChange())
-      Of.spill(Selected);
-  } else if (!Of.evictFor(Selected))
+      Function.spill(Selected);
+  } else if (!Function.evictFor(Selected))
     Impossible = "no register is left for a live range that can't be spilled";
   return true;
 }
@@ -135,12 +131,12 @@ Status AllocationEnvironment::proceed(Observation &Next) {
   for (;;) {
     if (!Impossible.empty())
       return stop(Impossible);
-    if (Of.ranges().size() > MaxRanges)
+    if (Function.ranges().size() > MaxRanges)
       return stop("spilling and splitting made more than " + std::to_string(MaxRanges) +
                   " live ranges");
     size_t Waiting = 0, Last = 0;
-    for (size_t I = 0; I < Of.ranges().size(); ++I)
-      if (Of.ranges()[I].Waits) {
+    for (size_t I = 0; I < Function.ranges().size(); ++I)
+      if (Function.ranges()[I].Waits) {
         ++Waiting;
         Last = I;
       }
@@ -151,7 +147,7 @@ Status AllocationEnvironment::proceed(Observation &Next) {
     if (Waiting > 1)
       return showRanges(Next);
     select(Last);
-    if (!forced())
+    if (!isForced())
       return showTask(Next);
   }
 }
@@ -159,16 +155,16 @@ Status AllocationEnvironment::proceed(Observation &Next) {
 Status AllocationEnvironment::showRanges(Observation &Next) {
   const Timed Features("features", "What agents are shown");
   Observation &To = Next.forAgent(Node);
-  const auto Ranges = Of.ranges();
+  const auto Ranges = Function.ranges();
   const auto Count = static_cast<int64_t>(Ranges.size());
   Mask.assign(Ranges.size(), 0);
   for (size_t I = 0; I < Ranges.size(); ++I)
     Mask[I] = Ranges[I].Waits;
-  if (Shown != Of.generation()) {
-    Shown = Of.generation();
+  if (Shown != Function.generation()) {
+    Shown = Function.generation();
     size_t Edges = 0;
     for (size_t I = 0; I < Ranges.size(); ++I)
-      Edges += Of.neighbours(I).size();
+      Edges += Function.neighbours(I).size();
     Edges /= 2;
     if (Edges > MaxEdges)
       return stop("more than " + std::to_string(MaxEdges) + " pairs of live ranges interfere");
@@ -180,15 +176,15 @@ Status AllocationEnvironment::showRanges(Observation &Next) {
       return !Weights ? Weights.status() : !Notes ? Notes.status() : Pairs.status();
     int32_t *Pair = Pairs->data();
     for (size_t I = 0; I < Ranges.size(); ++I) {
-      const Allocation::Range &Its = Ranges[I];
-      (*Weights)[I] = Its.Weight;
+      const Allocation::Range &Range = Ranges[I];
+      (*Weights)[I] = Range.Weight;
       float *const Row = Notes->data() + I * NodeFeatures;
-      Row[0] = Its.Spillable ? 0 : 1;
-      Row[1] = static_cast<float>(Of.neighbours(I).size());
-      Row[2] = static_cast<float>(Its.Registers);
-      Row[3] = static_cast<float>(Its.Uses);
-      Row[4] = static_cast<float>(Its.Size);
-      for (const uint32_t Other : Of.neighbours(I))
+      Row[0] = Range.Spillable ? 0 : 1;
+      Row[1] = static_cast<float>(Function.neighbours(I).size());
+      Row[2] = static_cast<float>(Range.Registers);
+      Row[3] = static_cast<float>(Range.Uses);
+      Row[4] = static_cast<float>(Range.Size);
+      for (const uint32_t Other : Function.neighbours(I))
         if (Other > I) {
           *Pair++ = static_cast<int32_t>(I);
           *Pair++ = static_cast<int32_t>(Other);
@@ -206,7 +202,7 @@ Status AllocationEnvironment::showTask(Observation &Next) {
   if (Points.empty())
     return showColours(Next);
   Observation &To = Next.forAgent(Task);
-  const Allocation::Range &Its = Of.ranges()[Selected];
+  const Allocation::Range &Range = Function.ranges()[Selected];
   Mask = {1, 1};
   float Saved = 0, Evicts = -1;
   for (const Point &One : Points)
@@ -217,37 +213,38 @@ Status AllocationEnvironment::showTask(Observation &Next) {
   (void)To.set("action_mask", {true, true});
   (void)embed(To, Task);
   return To.set("node_properties",
-                {static_cast<float>(Of.neighbours(Selected).size()), static_cast<float>(Free),
-                 Its.Weight, static_cast<float>(Its.Uses), static_cast<float>(Points.size()),
-                 static_cast<float>(Its.Size), Its.Executions, Evicts, Saved});
+                {static_cast<float>(Function.neighbours(Selected).size()), static_cast<float>(Free),
+                 Range.Weight, static_cast<float>(Range.Uses), static_cast<float>(Points.size()),
+                 static_cast<float>(Range.Size), Range.Executions, Evicts, Saved});
 }
 
 Status AllocationEnvironment::showColours(Observation &Next) {
   const Timed Features("features", "What agents are shown");
   Observation &To = Next.forAgent(Colours);
-  const Allocation::Range &Its = Of.ranges()[Selected];
+  const Allocation::Range &Range = Function.ranges()[Selected];
   const size_t Held =
       static_cast<size_t>(std::count_if(Registers.begin(), Registers.end(), [](const Colour &One) {
-        return One.Is == Availability::Neighbour;
+        return One.State == Availability::Neighbour;
       }));
   size_t Waiting = 0;
-  for (const uint32_t Other : Of.neighbours(Selected))
-    Waiting += Of.ranges()[Other].Waits;
+  for (const uint32_t Other : Function.neighbours(Selected))
+    Waiting += Function.ranges()[Other].Waits;
   (void)To.set("node_properties", {static_cast<float>(Free), static_cast<float>(Held),
-                                   static_cast<float>(Waiting), Its.Weight, Its.Executions});
+                                   static_cast<float>(Waiting), Range.Weight, Range.Executions});
   (void)embed(To, Colours);
   const Span<float> Rows = To.input<float>("registers");
   std::fill(Rows.begin(), Rows.end(), 0.0f);
   Mask.assign(MaxRegisters + 1, 0);
-  Mask[0] = Its.Spillable;
+  Mask[0] = Range.Spillable;
   for (size_t I = 0; I < Registers.size(); ++I) {
-    Mask[I + 1] = Registers[I].Is == Availability::Free || Registers[I].CanEvict;
+    const Colour &One = Registers[I];
+    Mask[I + 1] = One.State == Availability::Free || One.CanEvict;
     float *const Row = Rows.data() + (I + 1) * RegisterFeatures;
-    Row[0] = Registers[I].IsHint ? 1 : 0;
-    Row[1] = Registers[I].SavedFirst ? 1 : 0;
-    Row[2] = Registers[I].Cost;
-    Row[3] = static_cast<float>(Registers[I].Wanted);
-    Row[4] = Registers[I].CanEvict ? Registers[I].Evicts : 0;
+    Row[0] = One.IsHint ? 1 : 0;
+    Row[1] = One.SavedFirst ? 1 : 0;
+    Row[2] = One.Cost;
+    Row[3] = static_cast<float>(One.Wanted);
+    Row[4] = One.CanEvict ? One.Evicts : 0;
   }
   const Span<bool> Allowed = To.input<bool>("action_mask");
   std::copy(Mask.begin(), Mask.end(), Allowed.begin());
@@ -290,35 +287,30 @@ Status AllocationEnvironment::step(const Action &Taken, Observation &Next) {
 }
 
 Status AllocationEnvironment::act(const Action &Taken, Observation &Next) {
-  const size_t Acted = Taken.agent();
-  const Expected<int64_t> Choice =
-      Taken.choice(specs()[Acted].signature.outputs[0].name, Mask.size());
+  const Expected<size_t> Choice =
+      plugin::allowedChoice(Taken, specs()[Taken.agent()].signature.outputs[0].name, Mask);
   if (!Choice)
     return Choice.status();
-  const auto Chosen = static_cast<size_t>(*Choice);
-  if (!Mask[Chosen])
-    return {Code::PolicyFailed,
-            specs()[Acted].signature.outputs[0].name + " " + std::to_string(Chosen) + " is masked"};
-  switch (Acted) {
+  switch (Taken.agent()) {
   case Node:
-    select(Chosen);
-    return forced() ? proceed(Next) : showTask(Next);
+    select(*Choice);
+    return isForced() ? proceed(Next) : showTask(Next);
   case Task:
-    if (Chosen == 1)
+    if (*Choice == 1)
       return showPoints(Next);
     Points.clear();
-    return forced() ? proceed(Next) : showColours(Next);
+    return isForced() ? proceed(Next) : showColours(Next);
   case Colours:
-    if (Chosen != 0)
-      Of.colour(Selected, Registers[Chosen - 1].Register);
+    if (*Choice != 0)
+      Function.colour(Selected, Registers[*Choice - 1].Register);
     else if (mayChange())
-      Of.spill(Selected);
+      Function.spill(Selected);
     return proceed(Next);
   default:
     if (mayChange())
-      Of.split(Selected, Points[Chosen]);
+      Function.split(Selected, Points[*Choice]);
     return proceed(Next);
   }
 }
 
-} // namespace mlbridge::allocation
+} // namespace mlbridge::register_allocation

@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-namespace mlbridge::allocation {
+namespace mlbridge::register_allocation {
 
-/// How long something lasts, for -time-passes.
+/// Measures how long something lasts, for -time-passes.
 struct Timed : llvm::NamedRegionTimer {
   Timed(llvm::StringRef Name, llvm::StringRef Description);
 };
@@ -28,19 +28,19 @@ class AllocationEnvironment final : public Environment {
 public:
   enum Agent : size_t { Node, Task, Colours, Split };
 
-  /// Without embeddings.
+  /// The agents without embeddings.
   static Span<const AgentSpec> specs();
-  /// Whether an agent's model asks for embeddings, and the input that the agent then has.
-  static bool wantsEmbedding(size_t Agent, const Model &Policy);
-  static TensorSpec embeddingFor(size_t Agent, size_t Dimension);
+  /// True if an agent's model asks for embeddings; and the inputs that the agent then has.
+  static bool wantsEmbeddings(size_t Agent, const Model &Policy);
+  static std::vector<TensorSpec> embeddingsFor(size_t Agent, size_t Dimension);
 
   /// An episode begins with a function whose ranges are all waiting. `Specs` is specs(), with
   /// embeddings for some of the agents; these come from `Vectors`, which may be null if none has.
   /// `WhyNot`, if there is one, is called once, before what giveUp() doesn't undo; with a reason,
   /// the function can't be allocated here.
-  AllocationEnvironment(Allocation &Of, Span<const AgentSpec> Specs, RangeEmbeddings *Vectors,
+  AllocationEnvironment(Allocation &Function, Span<const AgentSpec> Specs, RangeEmbeddings *Vectors,
                         std::function<std::string()> WhyNot = nullptr)
-      : Of(Of), Specs(Specs), Vectors(Vectors), WhyNot(std::move(WhyNot)) {}
+      : Function(Function), Specs(Specs), Vectors(Vectors), WhyNot(std::move(WhyNot)) {}
 
   Span<const AgentSpec> agents() const override { return Specs; }
   Status reset(Observation &First) override;
@@ -57,16 +57,16 @@ private:
   Status showColours(Observation &Next);
   Status showPoints(Observation &Next);
   /// Writes the embeddings that this agent has asked for.
-  Status embed(Observation &To, Agent For);
+  Status embed(Observation &To, Agent Reader);
   Status stop(std::string Why);
-  /// Selects the range, and what there is to choose for it.
-  void select(size_t Which);
-  /// Does what needs no decision. Returns whether that was all.
-  bool forced();
-  /// Before what giveUp() doesn't undo.
+  /// Selects the range, and finds the choices for it.
+  void select(size_t Range);
+  /// Does what needs no decision. True if nothing is left to decide.
+  bool isForced();
+  /// True if changes may be made that giveUp() doesn't undo.
   bool mayChange();
 
-  Allocation &Of;
+  Allocation &Function;
   const Span<const AgentSpec> Specs;
   RangeEmbeddings *const Vectors;
   std::function<std::string()> WhyNot;
@@ -74,12 +74,16 @@ private:
   std::vector<Colour> Registers; ///< of the selected range
   std::vector<Point> Points;
   size_t Free = 0, Evictable = 0;
-  std::vector<uint8_t> Mask; ///< what may be answered
+  std::vector<uint8_t> Mask; ///< the allowed answers
   unsigned Shown = ~0U;      ///< generation of the graph that the agent has
   std::string Impossible;
   std::optional<Timed> Asking; ///< between two calls
 };
 
-} // namespace mlbridge::allocation
+/// Makes the agents that need no model known: function:heuristic and function:random?seed=N. They
+/// decide for any of the four. Errors: InvalidArgument if the names are taken.
+Status registerAgents();
+
+} // namespace mlbridge::register_allocation
 
 #endif

@@ -4,18 +4,15 @@
 //   llc-22 -load mlbridge-register-allocation.so -regalloc=mlbridge
 //   clang-22 -O2 -Xclang -fpass-plugin=mlbridge-register-allocation.so -Xclang -mllvm
 //     -Xclang -register-allocation-model=URIS
-#include "advice/flags.h"
-#include "agents.h"
-#include "asked_vocabulary.h"
-#include "asm_goto.h"
 #include "environment.h"
 #include "mir_triplets.h"
+#include "plugin/agent_models.h"
+#include "plugin/asm_goto.h"
 #include "trials/allocation_trials.h"
 #include "trials/trial_process.h"
 #include "versions/pass_plugin.h"
 
-#include <mlbridge/uri.h>
-
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/CodeGen/Passes.h"
 #include "llvm/CodeGen/RegAllocRegistry.h"
 #include "llvm/CodeGen/TargetPassConfig.h"
@@ -29,66 +26,60 @@ using namespace llvm;
 template <>
 MachinePassRegistry<FunctionPass *(*)()> llvm::RegisterRegAllocBase<RegisterRegAlloc>::Registry;
 
-namespace mlbridge::allocation {
+namespace mlbridge::register_allocation {
 
 namespace {
 
-class AllocationFlags final : public advice::Flags {
-public:
-  AllocationFlags()
-      : Flags("register-allocation",
-              "The models that allocate registers: one URI, or AGENT=URI;...", "O1,O2,O3,Os,Oz"),
-        Effort("register-allocation-effort", cl::init("0"), cl::value_desc("N"),
-               cl::desc("More than 0: of the models' allocation of a function and the greedy "
-                        "allocator's, that with the least spills, reloads and copies is kept")),
-        Vocabulary("register-allocation-vocabulary", cl::value_desc("FILE"),
-                   cl::desc("The vocabulary for embeddings instead of the built-in one")),
-        Triplets("register-allocation-triplets", cl::value_desc("FILE"),
-                 cl::desc("Write what stands beside what in the machine code of all functions "
-                          "before registers are allocated")) {}
+constexpr const char *Name = "register-allocation";
 
-  std::string vocabulary() const { return value(Vocabulary); }
-  std::string triplets() const { return Triplets; }
+const plugin::Flags Flags(Name, "The models that allocate registers: one URI, or AGENT=URI;...",
+                          "O1,O2,O3,Os,Oz");
+const plugin::Flag
+    EffortFlag(Name, "effort", "0", "N",
+               "More than 0: of the models' allocation of a function and the greedy allocator's, "
+               "that with the least spills, reloads and copies is kept");
+const plugin::Flag VocabularyFlag(Name, "vocabulary", "", "FILE",
+                                  "The vocabulary for embeddings instead of the built-in one");
+const plugin::Flag
+    TripletsFlag(Name, "triplets", "", "FILE",
+                 "Write what stands beside what in the machine code of all functions "
+                 "before registers are allocated");
 
-  /// Whether allocations are compared, if that is not 0; InvalidArgument if they can't be.
-  Expected<unsigned> effort(StringRef Uris) const {
-    SmallVector<StringRef, 4> Models;
-    for (StringRef Part : split(Uris, ';')) {
-      const size_t Named = Part.find_first_of("=:");
-      if (!Part.trim().empty())
-        Models.push_back(Part.substr(Part.substr(Named, 1) == "=" ? Named + 1 : 0).trim());
-    }
-    return trial::effortOf(Effort.ArgStr, value(Effort), Models);
+/// Allocations are compared if this is not 0; InvalidArgument if they can't be with these models.
+Expected<unsigned> effort(StringRef Uris) {
+  SmallVector<StringRef, 4> Models;
+  for (StringRef Entry : split(Uris, ';')) {
+    const size_t End = Entry.find_first_of("=:"); // of the agent's name, if there is one
+    if (!Entry.trim().empty())
+      Models.push_back(Entry.substr(Entry.substr(End, 1) == "=" ? End + 1 : 0).trim());
   }
-  bool compares() const {
-    const Expected<unsigned> Its = effort("");
-    return Its && *Its;
-  }
+  return trial::effortOf(EffortFlag.name(), EffortFlag.value(), Models);
+}
 
-private:
-  cl::opt<std::string> Effort, Vocabulary, Triplets;
-};
-const AllocationFlags Flags;
+bool comparesAllocations() {
+  const Expected<unsigned> Effort = effort("");
+  return Effort && *Effort;
+}
 
-/// What one module is compiled with.
-struct Choice {
-  advice::Settings Options = Flags.settings();
-  bool Failed = false; ///< the options make no sense, as a diagnostic has said
+/// The options for one module.
+struct ModuleOptions {
+  plugin::Settings Settings = Flags.settings();
+  bool AreInvalid = false; ///< as a diagnostic has said
   bool Compares = false;
 
-  Choice() {
+  ModuleOptions() {
     if (!Flags.given())
-      Options.Model = "function:heuristic"; // -regalloc=mlbridge
+      Settings.Model = "function:heuristic"; // -regalloc=mlbridge
   }
 
   void check(LLVMContext &Context) {
-    const Expected<unsigned> Effort = Flags.effort(Options.Model);
-    Status Right = Options.check();
-    if (Right)
-      Right = Effort.status();
-    if (!Right)
-      advice::refuse(Options, Context, Right);
-    Failed = !Right;
+    const Expected<unsigned> Effort = effort(Settings.Model);
+    Status Valid = Settings.check();
+    if (Valid)
+      Valid = Effort.status();
+    if (!Valid)
+      Settings.refuse(Context, Valid);
+    AreInvalid = !Valid;
     Compares = Effort && *Effort;
   }
 };
@@ -105,15 +96,16 @@ private:
   void getAnalysisUsage(AnalysisUsage &Usage) const override { Usage.setPreservesAll(); }
 
   bool runOnModule(Module &M) override {
-    Choice Its;
-    Its.check(M.getContext());
-    if (Its.Failed)
+    ModuleOptions Options;
+    Options.check(M.getContext());
+    if (Options.AreInvalid)
       return false;
-    const auto First = find_if(
-        M, [&](const Function &F) { return !F.isDeclaration() && Its.Options.wants(F, Level); });
+    const auto First = find_if(M, [&](const llvm::Function &F) {
+      return !F.isDeclaration() && Options.Settings.wants(F, Level);
+    });
     if (First == M.end())
       return false;
-    OptimizationRemarkMissed Remark("register-allocation", "Left", &*First);
+    OptimizationRemarkMissed Remark(Name, "Left", &*First);
     Remark << "the module is left to LLVM's own allocator: " << Why;
     M.getContext().diagnose(Remark);
     return false;
@@ -130,9 +122,9 @@ char LeftAlone::ID = 0;
 class RegisterAllocation : public MachineFunctionPass {
 public:
   static char ID;
-  /// Whether LLVM's basic allocator is to take the function that this pass has left.
+  /// True if LLVM's basic allocator is to take the function that this pass has left.
   static thread_local bool UsesBasic;
-  explicit RegisterAllocation(char &Which = ID) : MachineFunctionPass(Which) {}
+  explicit RegisterAllocation(char &Pass = ID) : MachineFunctionPass(Pass) {}
 
 private:
   StringRef getPassName() const override { return "Register allocation by models"; }
@@ -141,36 +133,26 @@ private:
     return MachineFunctionProperties().setNoPHIs();
   }
 
+  template <class... Passes> static void addUpdated(AnalysisUsage &Usage) {
+    (Usage.addRequired<Passes>().template addPreserved<Passes>(), ...);
+  }
+
   void getAnalysisUsage(AnalysisUsage &Usage) const override {
     Usage.setPreservesCFG();
-    Usage.addRequired<LiveIntervalsWrapperPass>();
-    Usage.addPreserved<LiveIntervalsWrapperPass>();
     Usage.addPreserved<SlotIndexesWrapperPass>();
-    Usage.addRequired<LiveDebugVariablesWrapperLegacy>();
-    Usage.addPreserved<LiveDebugVariablesWrapperLegacy>();
-    Usage.addRequired<LiveStacksWrapperLegacy>();
-    Usage.addPreserved<LiveStacksWrapperLegacy>();
-    Usage.addRequired<MachineBlockFrequencyInfoWrapperPass>();
-    Usage.addPreserved<MachineBlockFrequencyInfoWrapperPass>();
+    addUpdated<LiveIntervalsWrapperPass, LiveDebugVariablesWrapperLegacy, LiveStacksWrapperLegacy,
+               MachineBlockFrequencyInfoWrapperPass>(Usage);
     Usage.addRequired<EdgeBundlesWrapperLegacy>();
-    Usage.addRequired<MachineDominatorTreeWrapperPass>();
-    Usage.addPreserved<MachineDominatorTreeWrapperPass>();
-    Usage.addRequired<MachineLoopInfoWrapperPass>();
-    Usage.addPreserved<MachineLoopInfoWrapperPass>();
-    Usage.addRequired<VirtRegMapWrapperLegacy>();
-    Usage.addPreserved<VirtRegMapWrapperLegacy>();
-    Usage.addRequired<LiveRegMatrixWrapperLegacy>();
-    Usage.addPreserved<LiveRegMatrixWrapperLegacy>();
+    addUpdated<MachineDominatorTreeWrapperPass, MachineLoopInfoWrapperPass, VirtRegMapWrapperLegacy,
+               LiveRegMatrixWrapperLegacy>(Usage);
     Usage.addRequired<MachineOptimizationRemarkEmitterPass>();
     MachineFunctionPass::getAnalysisUsage(Usage);
   }
 
   bool doInitialization(Module &M) override {
-    Choice Its;
-    Its.check(M.getContext());
-    Options = Its.Options;
-    Failed = Its.Failed;
-    Compares = Its.Compares;
+    Options = ModuleOptions();
+    Options.check(M.getContext());
+    HasFailed = Options.AreInvalid;
     return false;
   }
 
@@ -182,37 +164,36 @@ private:
   bool runOnMachineFunction(MachineFunction &MF) override {
     trial::mustNotBeTrial();
     UsesBasic = false;
-    const Function &F = MF.getFunction();
-    if (Failed || !Options.wants(F, MF.getTarget().getOptLevel()) || !hasRanges(MF))
+    const llvm::Function &F = MF.getFunction();
+    if (HasFailed || !Options.Settings.wants(F, MF.getTarget().getOptLevel()) || !hasRanges(MF))
       return false;
     auto &Remarks = getAnalysis<MachineOptimizationRemarkEmitterPass>().getORE();
     const auto Leave = [&](StringRef Why) {
       Remarks.emit([&] {
-        return MachineOptimizationRemarkMissed("register-allocation", "Left", F.getSubprogram(),
-                                               &MF.front())
+        return MachineOptimizationRemarkMissed(Name, "Left", F.getSubprogram(), &MF.front())
                << (F.getName() + " is left to the " + (UsesBasic ? "basic" : "greedy") +
                    " allocator: " + Why)
                       .str();
       });
     };
-    if (hasAsmGotoOutputs(MF)) { // also not to the basic allocator
+    if (plugin::hasAsmGotoOutputs(MF)) { // also not to the basic allocator
       Leave("an asm goto gives values, which LLVM doesn't spill rightly");
       return false;
     }
     VirtRegMap &Map = getAnalysis<VirtRegMapWrapperLegacy>().getVRM();
     MachineBlockFrequencyInfo &Frequencies =
         getAnalysis<MachineBlockFrequencyInfoWrapperPass>().getMBFI();
-    Allocation Its(MF, {getAnalysis<LiveIntervalsWrapperPass>().getLIS(), Map,
-                        getAnalysis<LiveRegMatrixWrapperLegacy>().getLRM(),
-                        getAnalysis<LiveStacksWrapperLegacy>().getLS(),
-                        getAnalysis<LiveDebugVariablesWrapperLegacy>().getLDV(),
-                        getAnalysis<MachineDominatorTreeWrapperPass>().getDomTree(),
-                        getAnalysis<MachineLoopInfoWrapperPass>().getLI(), Frequencies,
-                        getAnalysis<EdgeBundlesWrapperLegacy>().getEdgeBundles(), Remarks});
+    Allocation State(MF, {getAnalysis<LiveIntervalsWrapperPass>().getLIS(), Map,
+                          getAnalysis<LiveRegMatrixWrapperLegacy>().getLRM(),
+                          getAnalysis<LiveStacksWrapperLegacy>().getLS(),
+                          getAnalysis<LiveDebugVariablesWrapperLegacy>().getLDV(),
+                          getAnalysis<MachineDominatorTreeWrapperPass>().getDomTree(),
+                          getAnalysis<MachineLoopInfoWrapperPass>().getLI(), Frequencies,
+                          getAnalysis<EdgeBundlesWrapperLegacy>().getEdgeBundles(), Remarks});
     Status Compared;
-    bool IsCompared = !Compares;
-    /// Whether this allocation costs less than the greedy allocator's. Also in processes that try:
-    /// whether that is what they try.
+    bool IsCompared = !Options.Compares;
+    // True if this allocation costs less than the greedy allocator's, and in a process that tries
+    // one, if that tries this one.
     const auto IsBetter = [&](std::optional<trial::AllocationCost> Known) {
       IsCompared = true;
       std::optional<trial::AllocationCost> Costs[] = {Known, std::nullopt};
@@ -225,49 +206,46 @@ private:
         return **Tried == 0;
       if (!Costs[0] || !Costs[1] || !Costs[0]->isBelow(*Costs[1]))
         return false;
-      trial::reportAllocation("register-allocation", MF, *Costs[0], *Costs[1]);
+      trial::reportAllocation(Name, MF, *Costs[0], *Costs[1]);
       return true;
     };
-    if (const std::string Why = Its.refusal(); !Why.empty()) {
-      UsesBasic = Compares && IsBetter(std::nullopt);
+    if (const std::string Why = State.refusal(); !Why.empty()) {
+      UsesBasic = Options.Compares && IsBetter(std::nullopt);
       if (Compared)
         Leave(Why);
       else
         fail(MF, Compared);
       return false;
     }
-    if (!Models)
-      Models.emplace(open(F));
+    Models.open(Options.Settings, VocabularyFlag.value(), *F.getParent());
     std::optional<RangeEmbeddings> Vectors;
-    if (Words)
-      Vectors.emplace(MF, *Words);
+    if (Models.vocabulary())
+      Vectors.emplace(MF, *Models.vocabulary());
     const auto WhyNot = [&](std::optional<trial::AllocationCost> Known) -> std::string {
       if (!IsBetter(Known))
         return "that does not cost more";
-      Its.publish();
+      State.publish();
       return "";
     };
     std::function<std::string()> BeforeChanges;
-    if (Compares) {
+    if (Options.Compares) {
       BeforeChanges = [&] { return WhyNot(std::nullopt); };
-      Its.hold();
+      State.hold();
     }
-    AllocationEnvironment Environment(Its, Models->specs(), Vectors ? &*Vectors : nullptr,
+    AllocationEnvironment Environment(State, Models.specs(), Vectors ? &*Vectors : nullptr,
                                       std::move(BeforeChanges));
-    Its.begin();
-    EpisodeOptions Episode;
-    Episode.context = (F.getParent()->getSourceFileName() + ":" + F.getName()).str();
-    const EpisodeResult Result = run(Environment, *Models, Episode);
+    State.begin();
+    const EpisodeResult Result = Models.run(Environment, F);
     std::string Why = Environment.impossible();
     if (Result.status) {
-      Its.finish();
+      State.finish();
       trial::endTrial(MF, Map, Frequencies);
       if (!IsCompared)
         Why = WhyNot(trial::costOf(MF, Map, Frequencies));
       if (Why.empty())
         return true;
     }
-    Its.giveUp();
+    State.giveUp();
     if (!Compared)
       fail(MF, Compared);
     else if (!Why.empty())
@@ -285,47 +263,21 @@ private:
     return false;
   }
 
-  void fail(const MachineFunction &MF, const Status &Why) {
-    trial::endTrial(Why);
-    Failed = true;
-    advice::giveUp(Options, MF.getFunction().getContext(),
-                   Status(Why.code(), MF.getName().str() + ": " + Why.message()));
+  void fail(const MachineFunction &MF, const Status &Failure) {
+    trial::endTrial(Failure);
+    HasFailed = true;
+    Options.Settings.giveUp(MF.getFunction().getContext(), Failure.withContext(MF.getName()));
   }
 
-  Agents open(const Function &F) {
-    OpenOptions Opening;
-    Opening.deadline = *parseDuration(Options.Deadline); // check() has accepted it
-    Opening.sharedBudget = true;
-    Opening.context = F.getParent()->getSourceFileName();
-    return Agents::open(
-        AllocationEnvironment::specs(), Options.Model, Opening,
-        [this](size_t Agent, const Model &Policy) { return signatureFor(Agent, Policy); });
-  }
-
-  /// With embeddings, if the model asks for them.
-  Expected<Signature> signatureFor(size_t Agent, const Model &Policy) {
-    Signature Its = AllocationEnvironment::specs()[Agent].signature;
-    if (!AllocationEnvironment::wantsEmbedding(Agent, Policy))
-      return Its;
-    if (const Status Read =
-            embeddings::readFor(Policy, "register-allocation", Flags.vocabulary(), Words);
-        !Read)
-      return Read;
-    Its.inputs.push_back(AllocationEnvironment::embeddingFor(Agent, Words->dimension()));
-    return Its;
-  }
-
-  advice::Settings Options;
-  std::optional<Agents> Models;
-  std::optional<embeddings::MachineVocabulary> Words; ///< if a model asks for embeddings
-  bool Failed = false;
-  bool Compares = false;
+  ModuleOptions Options;
+  plugin::AgentModels<AllocationEnvironment, embeddings::MachineVocabulary> Models;
+  bool HasFailed = false;
 };
 
 char RegisterAllocation::ID = 0;
 thread_local bool RegisterAllocation::UsesBasic = false;
 
-/// What -regalloc=mlbridge names, with the greedy allocator behind it.
+/// The allocator that -regalloc=mlbridge names, with the greedy one behind it.
 class NamedAllocation final : public RegisterAllocation {
 public:
   static char ID;
@@ -334,7 +286,7 @@ public:
 
 char NamedAllocation::ID = 0;
 
-/// Writes what vocabularies are trained on.
+/// Writes the triplets on which vocabularies are trained.
 class TripletsPass final : public MachineFunctionPass {
 public:
   static char ID;
@@ -348,25 +300,26 @@ private:
   }
 
   bool runOnMachineFunction(MachineFunction &MF) override {
-    Found.add(MF);
+    Triplets.add(MF);
     return false;
   }
   bool doFinalization(Module &M) override {
-    std::error_code Failed;
-    raw_fd_ostream To(Flags.triplets(), Failed);
-    if (!Failed) {
-      Found.write(To);
+    std::error_code Failure;
+    const std::string Path = TripletsFlag.value();
+    raw_fd_ostream To(Path, Failure);
+    if (!Failure) {
+      Triplets.write(To);
       To.close();
-      Failed = To.error();
+      Failure = To.error();
       To.clear_error();
     }
-    if (Failed)
-      M.getContext().emitError("register-allocation: -register-allocation-triplets=" +
-                               Flags.triplets() + ": " + Failed.message());
+    if (Failure)
+      M.getContext().emitError("register-allocation: -register-allocation-triplets=" + Path + ": " +
+                               Failure.message());
     return false;
   }
 
-  embeddings::MachineTriplets Found;
+  embeddings::MachineTriplets Triplets;
 };
 
 char TripletsPass::ID = 0;
@@ -378,14 +331,14 @@ const RegisterRegAlloc Named("mlbridge", "allocation by models", []() -> Functio
   return new NamedAllocation;
 });
 
-/// What the user says with -regalloc, or nothing.
+/// The allocator that the user names with -regalloc; empty without the option.
 StringRef otherAllocator() {
   using Constructor = RegisterRegAlloc::FunctionPassCtor;
   using Option = cl::opt<Constructor, false, RegisterPassParser<RegisterRegAlloc>>;
-  const cl::Option *Its = cl::getRegisteredOptions().lookup("regalloc");
-  if (!Its || !Its->getNumOccurrences())
+  const cl::Option *Given = cl::getRegisteredOptions().lookup("regalloc");
+  if (!Given || !Given->getNumOccurrences())
     return "";
-  const Constructor Wanted = static_cast<const Option *>(Its)->getValue();
+  const Constructor Wanted = static_cast<const Option *>(Given)->getValue();
   for (const RegisterRegAlloc *Known = RegisterRegAlloc::getList(); Known; Known = Known->getNext())
     if (Known->getCtor() == Wanted)
       return Known->getName();
@@ -396,7 +349,7 @@ StringRef otherAllocator() {
 std::string whyNone(const TargetMachine &Target) {
   if (std::string Why = Allocation::refusal(Target.getTargetTriple()); !Why.empty())
     return Why;
-  if (!Flags.compares())
+  if (!comparesAllocations())
     return "";
   const StringRef Other = otherAllocator();
   if (Other.empty() || is_contained({"default", "greedy", "mlbridge"}, Other))
@@ -417,25 +370,25 @@ const RegisterTargetPassConfigCallback AddPasses([](TargetMachine &Target, PassM
       Manager.add(new LeftAlone(Target.getOptLevel(), std::move(Why)));
     return;
   }
-  if (!Flags.triplets().empty())
+  if (!TripletsFlag.value().empty())
     Passes->insertPass(&MachineSchedulerID, new TripletsPass);
   if (Flags.given())
     Passes->insertPass(&MachineSchedulerID, new RegisterAllocation);
-  if (Flags.compares())
+  if (comparesAllocations())
     for (char *After : {&RegisterAllocation::ID, &NamedAllocation::ID})
       Passes->insertPass(After, createBasicRegisterAllocator(
                                     [](const auto &...) { return RegisterAllocation::UsesBasic; }));
   Passes->insertPass(&NamedAllocation::ID, &RAGreedyLegacyID);
-  // Finds nothing to do, and reports what the allocation costs, to compare it.
-  if (!Flags.compares())
+  // This pass finds nothing to do, and reports what the allocation costs, to compare it.
+  if (!comparesAllocations())
     Passes->insertPass(&RABasicID, &RAGreedyLegacyID);
 });
 
 } // namespace
 
-} // namespace mlbridge::allocation
+} // namespace mlbridge::register_allocation
 
-// What clang loads has this; the passes that it could add are of no use here.
+// A plugin that clang loads has this; the passes that it could add are of no use here.
 extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
   return {LLVM_PLUGIN_API_VERSION, "RegisterAllocation", "1", [](PassBuilder &) {}};
 }

@@ -6,7 +6,7 @@
 
 using namespace llvm;
 
-namespace mlbridge::allocation {
+namespace mlbridge::register_allocation {
 
 RangeEmbeddings::RangeEmbeddings(MachineFunction &MF, const embeddings::MachineVocabulary &Words)
     : MF(MF), Embedder(Words, MF) {
@@ -16,23 +16,23 @@ RangeEmbeddings::RangeEmbeddings(MachineFunction &MF, const embeddings::MachineV
 RangeEmbeddings::~RangeEmbeddings() { MF.resetDelegate(this); }
 
 ArrayRef<float> RangeEmbeddings::of(Register Range) {
-  Row &Its = Rows[Range];
-  if (!Its.IsCurrent) {
+  Row &Entry = Rows[Range];
+  if (!Entry.IsCurrent) {
     SmallSetVector<const MachineInstr *, 16> Instructions;
     for (const MachineInstr &Next : MF.getRegInfo().reg_nodbg_instructions(Range))
       Instructions.insert(&Next);
-    Its.Vector.resize(dimension());
-    Embedder.mean(Instructions.getArrayRef(), Its.Vector);
-    Its.IsCurrent = true;
+    Entry.Vector.resize(dimension());
+    Embedder.mean(Instructions.getArrayRef(), Entry.Vector);
+    Entry.IsCurrent = true;
   }
-  return Its.Vector;
+  return Entry.Vector;
 }
 
 void RangeEmbeddings::changed(const MachineInstr &MI) {
   for (const MachineOperand &Next : MI.operands())
     if (Next.isReg() && Next.getReg().isVirtual())
-      if (const auto Found = Rows.find(Next.getReg()); Found != Rows.end())
-        Found->second.IsCurrent = false;
+      if (const auto Entry = Rows.find(Next.getReg()); Entry != Rows.end())
+        Entry->second.IsCurrent = false;
 }
 
-} // namespace mlbridge::allocation
+} // namespace mlbridge::register_allocation

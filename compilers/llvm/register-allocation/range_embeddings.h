@@ -10,9 +10,9 @@
 
 #include <vector>
 
-namespace mlbridge::allocation {
+namespace mlbridge::register_allocation {
 
-/// Of one function, whose only delegate it is while it lives.
+/// The vectors of one function's live ranges. It is the function's only delegate while it lives.
 class RangeEmbeddings final : llvm::MachineFunction::Delegate {
 public:
   RangeEmbeddings(llvm::MachineFunction &MF, const embeddings::MachineVocabulary &Words);
@@ -41,6 +41,6 @@ private:
   llvm::DenseMap<llvm::Register, Row> Rows;
 };
 
-} // namespace mlbridge::allocation
+} // namespace mlbridge::register_allocation
 
 #endif

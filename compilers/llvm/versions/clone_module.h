@@ -22,7 +22,7 @@ namespace mlbridge::versions {
 
 namespace detail {
 
-/// Whether a function has the label of a block of another one, which no C program does by itself.
+/// True if a function has the label of a block of another one, which no C program does by itself.
 inline bool hasForeignLabels(const llvm::Module &M) {
   llvm::SmallVector<const llvm::Value *> Uses;
   llvm::SmallPtrSet<const llvm::Value *, 16> Seen;
@@ -60,7 +60,7 @@ inline std::unique_ptr<llvm::Module> reread(const llvm::Module &M) {
 #if LLVM_VERSION_MAJOR < 22
 /// The variables whose values have a label of a computed goto.
 inline llvm::SmallPtrSet<const llvm::GlobalValue *, 4> variablesWithLabels(const llvm::Module &M) {
-  llvm::SmallPtrSet<const llvm::GlobalValue *, 4> Found;
+  llvm::SmallPtrSet<const llvm::GlobalValue *, 4> Variables;
   llvm::SmallVector<const llvm::Value *> Uses;
   for (const llvm::Function &F : M)
     for (const llvm::BasicBlock &Block : F)
@@ -72,11 +72,11 @@ inline llvm::SmallPtrSet<const llvm::GlobalValue *, 4> variablesWithLabels(const
     if (!Seen.insert(V).second)
       continue;
     if (const auto *Variable = llvm::dyn_cast<llvm::GlobalVariable>(V))
-      Found.insert(Variable);
+      Variables.insert(Variable);
     else if (llvm::isa<llvm::Constant>(V))
       Uses.append(V->user_begin(), V->user_end());
   }
-  return Found;
+  return Variables;
 }
 
 #endif
@@ -104,9 +104,9 @@ inline std::unique_ptr<llvm::Module> cloneModule(const llvm::Module &M,
     From.getAllMetadata(Nodes);
     for (const auto &[Kind, Node] : Nodes)
       To.addMetadata(Kind, *llvm::MapMetadata(Node, Map));
-    if (const llvm::Comdat *Its = From.getComdat()) {
-      To.setComdat(Copy->getOrInsertComdat(Its->getName()));
-      To.getComdat()->setSelectionKind(Its->getSelectionKind());
+    if (const llvm::Comdat *Group = From.getComdat()) {
+      To.setComdat(Copy->getOrInsertComdat(Group->getName()));
+      To.getComdat()->setSelectionKind(Group->getSelectionKind());
     }
   }
   return Copy;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// When a pipeline has run, and when code generation begins, of which LLVM 22 tells plugins.
+// Callbacks after a pipeline has run, and before code generation begins, of which LLVM 22 tells
+// plugins.
 #ifndef MLBRIDGE_VERSIONS_CODE_GENERATION_H
 #define MLBRIDGE_VERSIONS_CODE_GENERATION_H
 
@@ -16,7 +17,7 @@
 
 namespace mlbridge::versions {
 
-/// Is given what will generate code, or null, and the module if it is known.
+/// Gets the target that code is generated for, or null, and the module if it is known.
 using BeforeCodeGeneration = void (*)(llvm::TargetMachine *, const llvm::Module *);
 
 namespace detail {
@@ -33,9 +34,9 @@ template struct Access<&llvm::PassBuilder::TM>;
 class PipelineEnd : public llvm::PassInfoMixin<PipelineEnd> {
 public:
   PipelineEnd(llvm::TargetMachine *TM, BeforeCodeGeneration Call)
-      : Its(std::make_unique<Run>(TM, Call)) {}
+      : Ending(std::make_unique<Run>(TM, Call)) {}
   llvm::PreservedAnalyses run(llvm::Module &M, llvm::ModuleAnalysisManager &) {
-    Its->M = &M;
+    Ending->M = &M;
     return llvm::PreservedAnalyses::all();
   }
   static bool isRequired() { return true; }
@@ -54,7 +55,7 @@ private:
     BeforeCodeGeneration Call;
     const llvm::Module *M = nullptr;
   };
-  std::unique_ptr<Run> Its;
+  std::unique_ptr<Run> Ending;
 };
 
 } // namespace detail

@@ -8,7 +8,7 @@
 
 namespace mlbridge::versions {
 
-/// `Started`: whether the pipeline has told its start.
+/// `Started` is true if the pipeline has told its start.
 inline llvm::ThinOrFullLTOPhase phaseOf(bool /*Started*/, llvm::ThinOrFullLTOPhase Told) {
   return Told;
 }
@@ -17,7 +17,7 @@ inline llvm::ThinOrFullLTOPhase phaseOf(bool Started) {
   return Started ? llvm::ThinOrFullLTOPhase::None : llvm::ThinOrFullLTOPhase::ThinLTOPostLink;
 }
 
-/// Whether clang 19 marked the module as one that a linker will optimize.
+/// True if clang 19 marked the module as one that a linker will optimize.
 inline bool isMarkedForLTO([[maybe_unused]] const llvm::Module &M) {
 #if LLVM_VERSION_MAJOR >= 22
   return false; // the phase is known

@@ -12,7 +12,7 @@ namespace mlbridge::versions {
 using NewModelRunner = std::function<std::unique_ptr<llvm::MLModelRunner>(
     const std::vector<llvm::TensorSpec> &Features)>;
 
-/// What to give to MLInlineAdvisor's constructor.
+/// The argument of MLInlineAdvisor's constructor.
 inline auto modelRunner(const NewModelRunner &Make) {
 #if LLVM_VERSION_MAJOR >= 22
   return Make;

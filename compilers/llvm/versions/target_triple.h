@@ -11,7 +11,7 @@ namespace mlbridge::versions {
 
 inline llvm::Triple tripleOf(const llvm::Module &M) { return llvm::Triple(M.getTargetTriple()); }
 
-/// What to give to LLVM's functions.
+/// The argument of LLVM's functions.
 #if LLVM_VERSION_MAJOR >= 22
 inline llvm::Triple given(const llvm::Triple &T) { return T; }
 #else

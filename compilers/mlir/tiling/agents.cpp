@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "agents.h"
+#include "shared/agents.h"
+
 #include "question.h"
-
-#include <mlbridge/function.h>
-#include <mlbridge/uri.h>
-
-#include <random>
 
 namespace mlbridge::tiling {
 
 namespace {
 
-Expected<FunctionModel> constant(const Uri &From) {
-  if (Status Known = From.allowOnly({"size", "vectorize"}); !Known)
+Expected<FunctionModel> constant(const Uri &Address) {
+  if (Status Known = Address.allowOnly({"size", "vectorize"}); !Known)
     return Known;
-  const Expected<uint64_t> Size = From.number("size", 32), Vectorize = From.number("vectorize", 1);
+  const Expected<uint64_t> Size = Address.number("size", 32);
+  const Expected<uint64_t> Vectorize = Address.number("vectorize", 1);
   if (!Size)
     return Size.status();
   if (!Vectorize)
@@ -29,15 +26,10 @@ Expected<FunctionModel> constant(const Uri &From) {
   return FunctionModel{signature(), {}, [Answer]() -> Function { return Answer; }};
 }
 
-/// Of each loop one iteration, some, a divisor of its length, or all; and vectors or none. The same
-/// for an operation wherever it is.
-Expected<FunctionModel> random(const Uri &From) {
-  if (Status Known = From.allowOnly({"seed"}); !Known)
-    return Known;
-  const Expected<uint64_t> Seed = From.number("seed", 0);
-  if (!Seed)
-    return Seed.status();
-  const auto Answer = [Seed = *Seed](FunctionCall &Call) {
+/// Takes one iteration of each loop, some, a divisor of its length, or all; and vectors or none.
+/// The answer is the same for an operation wherever it is.
+Function random(uint64_t Seed) {
+  return [Seed](FunctionCall &Call) {
     const Span<const float> Loops = Call.in<float>("loops");
     uint64_t Mixed = Seed;
     for (const float Column : Loops)
@@ -67,15 +59,14 @@ Expected<FunctionModel> random(const Uri &From) {
     Call.out<int64_t>("vectorize")[0] = Generator() % 3 != 0;
     return Status();
   };
-  return FunctionModel{signature(), {}, [Answer]() -> Function { return Answer; }};
 }
 
 } // namespace
 
 Status registerAgents() {
-  if (Status Made = registerFunction("constant", constant); !Made)
-    return Made;
-  return registerFunction("random", random);
+  if (Status Registered = registerFunction("constant", constant); !Registered)
+    return Registered;
+  return plugin::registerSeeded("random", signature(), random);
 }
 
 } // namespace mlbridge::tiling

@@ -14,28 +14,28 @@ namespace mlbridge::tiling {
 
 namespace {
 
-/// What a memref is a part of.
-Value root(Value Of) {
-  while (auto View = Of.getDefiningOp<ViewLikeOpInterface>())
-    Of = View.getViewSource();
-  return Of;
+/// The memref that this one is a part of, or itself.
+Value root(Value Memref) {
+  while (auto View = Memref.getDefiningOp<ViewLikeOpInterface>())
+    Memref = View.getViewSource();
+  return Memref;
 }
 
-/// The function whose argument this is, and which one.
-FunctionOpInterface functionOf(Value Of, unsigned &At) {
-  const auto Argument = dyn_cast<BlockArgument>(Of);
+/// The function whose argument this is, and the argument's number.
+FunctionOpInterface functionOf(Value Operand, unsigned &Number) {
+  const auto Argument = dyn_cast<BlockArgument>(Operand);
   if (!Argument || !Argument.getOwner()->isEntryBlock())
     return nullptr;
-  At = Argument.getArgNumber();
+  Number = Argument.getArgNumber();
   return dyn_cast<FunctionOpInterface>(Argument.getOwner()->getParentOp());
 }
 
-bool isNew(Value Of) {
-  auto Effects = Of.getDefiningOp<MemoryEffectOpInterface>();
-  return Effects && hasSingleEffect<MemoryEffects::Allocate>(Effects, Of);
+bool isNew(Value Memref) {
+  auto Effects = Memref.getDefiningOp<MemoryEffectOpInterface>();
+  return Effects && hasSingleEffect<MemoryEffects::Allocate>(Effects, Memref);
 }
 
-/// Whether two elements of such a memref may lie at one place. Unknown strides are taken to be
+/// True if two elements of such a memref may lie at one place. Unknown strides are taken to be
 /// those of a part of a larger memref.
 bool overlapsItself(MemRefType Type) {
   SmallVector<int64_t> Strides;
@@ -56,25 +56,25 @@ bool overlapsItself(MemRefType Type) {
   return false;
 }
 
-bool overlapsItself(Value Of) {
+bool overlapsItself(Value Memref) {
   for (;;) {
-    const auto Type = dyn_cast<MemRefType>(Of.getType());
+    const auto Type = dyn_cast<MemRefType>(Memref.getType());
     if (!Type)
       return false;
     if (overlapsItself(Type))
       return true;
-    if (auto Cast = Of.getDefiningOp<memref::ReinterpretCastOp>())
+    if (auto Cast = Memref.getDefiningOp<memref::ReinterpretCastOp>())
       if (llvm::any_of(Cast.getStaticStrides(), ShapedType::isDynamic))
         return true;
-    auto View = Of.getDefiningOp<ViewLikeOpInterface>();
+    auto View = Memref.getDefiningOp<ViewLikeOpInterface>();
     if (!View)
       return false;
-    Of = View.getViewSource();
+    Memref = View.getViewSource();
   }
 }
 
-/// A sum of loops, each times a positive number, and of a constant: of what a part of the loops
-/// accesses, the first is where they all begin, and the last where they all end.
+/// True for a sum of loops, each times a positive number, and of a constant: the first element that
+/// a part of the loops accesses is where they all begin, and the last where they all end.
 bool isLinear(AffineExpr Index) {
   if (isa<AffineDimExpr>(Index))
     return true;
@@ -90,7 +90,7 @@ bool isLinear(AffineExpr Index) {
          isLinear(Both.getLHS());
 }
 
-/// Each parallel loop is a dimension of the output, and no other loop is.
+/// Checks that each parallel loop is a dimension of the output, and no other loop is.
 std::string refusalOfOutput(linalg::LinalgOp Op, AffineMap Map) {
   llvm::SmallBitVector Followed(Op.getNumLoops());
   for (const AffineExpr Index : Map.getResults()) {
@@ -112,26 +112,26 @@ std::string refusalOfOutput(linalg::LinalgOp Op, AffineMap Map) {
 }
 
 std::string refusalOfType(Value Operand) {
-  const Type Of = Operand.getType();
-  const Type Element = getElementTypeOrSelf(Of);
+  const Type Whole = Operand.getType();
+  const Type Element = getElementTypeOrSelf(Whole);
   if (!Element.isIntOrFloat() || Element.getIntOrFloatBitWidth() == 0)
     return "its elements are neither integers nor floating-point numbers";
-  if (Of == Element)
+  if (Whole == Element)
     return "";
-  const auto Shaped = dyn_cast<ShapedType>(Of);
-  if (!Shaped || !Shaped.hasRank() || !isa<RankedTensorType, MemRefType>(Of))
+  const auto Shaped = dyn_cast<ShapedType>(Whole);
+  if (!Shaped || !Shaped.hasRank() || !isa<RankedTensorType, MemRefType>(Whole))
     return "an operand is neither a tensor, a memref nor a number";
   if (!Shaped.hasStaticShape())
     return "the length of a loop is not known";
-  if (const auto Tensor = dyn_cast<RankedTensorType>(Of))
+  if (const auto Tensor = dyn_cast<RankedTensorType>(Whole))
     return Tensor.getEncoding() ? "a tensor has an encoding, such as a sparse one" : "";
-  auto Memref = cast<MemRefType>(Of);
+  auto Memref = cast<MemRefType>(Whole);
   if (!Memref.isStrided())
     return "the layout of a memref has no strides";
   return Memref.getMemorySpace() ? "a memref is in a memory space of its own" : "";
 }
 
-/// What a body may have: what only computes, in dialects that are lowered whatever is around them.
+/// Checks that a body only computes, in dialects that are lowered whatever is around them.
 std::string refusalOfBody(linalg::LinalgOp Op) {
   static constexpr StringRef Dialects[] = {"affine", "arith",  "complex", "index", "linalg",
                                            "math",   "tensor", "scf",     "ub"};
@@ -162,34 +162,28 @@ bool Memory::mayOverlap(Value One, Value Other, Pairs &Seen) const {
   if (One == Other)
     return true;
   if (!Seen.insert({One, Other}).second)
-    return false; // found out already, or being found out
+    return false; // known already, or being found out
   auto GlobalOne = One.getDefiningOp<memref::GetGlobalOp>();
   auto GlobalOther = Other.getDefiningOp<memref::GetGlobalOp>();
-  unsigned AtOne = 0, AtOther = 0;
-  FunctionOpInterface FunctionOne = functionOf(One, AtOne);
-  FunctionOpInterface FunctionOther = functionOf(Other, AtOther);
+  unsigned NumberOne = 0, NumberOther = 0;
+  FunctionOpInterface FunctionOne = functionOf(One, NumberOne);
+  FunctionOpInterface FunctionOther = functionOf(Other, NumberOther);
   if (GlobalOne && GlobalOther)
     return GlobalOne.getName() == GlobalOther.getName();
   if ((isNew(One) && (GlobalOther || FunctionOther)) ||
       (isNew(Other) && (GlobalOne || FunctionOne)))
     return false;
-  // What a function is called with doesn't overlap, unless a call that is seen says otherwise.
-  if (FunctionOne && FunctionOne == FunctionOther) {
-    const auto Found =
-        Calls.find(StringAttr::get(FunctionOne->getContext(), FunctionOne.getName()));
-    return Found != Calls.end() && llvm::any_of(Found->second, [&](CallOpInterface Call) {
+  // A function's arguments don't overlap, nor do they overlap globals, unless a call that is seen
+  // says otherwise.
+  if ((FunctionOne && FunctionOne == FunctionOther) || (GlobalOne && FunctionOther) ||
+      (GlobalOther && FunctionOne)) {
+    FunctionOpInterface Function = FunctionOne ? FunctionOne : FunctionOther;
+    const auto Callers = Calls.find(StringAttr::get(Function->getContext(), Function.getName()));
+    return Callers != Calls.end() && llvm::any_of(Callers->second, [&](CallOpInterface Call) {
              const auto Given = Call.getArgOperands();
-             return std::max(AtOne, AtOther) < Given.size() &&
-                    mayOverlap(Given[AtOne], Given[AtOther], Seen);
-           });
-  }
-  if ((GlobalOne && FunctionOther) || (GlobalOther && FunctionOne)) {
-    FunctionOpInterface Function = GlobalOne ? FunctionOther : FunctionOne;
-    const auto Found = Calls.find(StringAttr::get(Function->getContext(), Function.getName()));
-    const unsigned At = GlobalOne ? AtOther : AtOne;
-    return Found != Calls.end() && llvm::any_of(Found->second, [&](CallOpInterface Call) {
-             const auto Given = Call.getArgOperands();
-             return At < Given.size() && mayOverlap(Given[At], GlobalOne ? One : Other, Seen);
+             return std::max(NumberOne, NumberOther) < Given.size() &&
+                    mayOverlap(FunctionOne ? Given[NumberOne] : One,
+                               FunctionOther ? Given[NumberOther] : Other, Seen);
            });
   }
   return !LocalAliasAnalysis().alias(One, Other).isNo();
@@ -219,7 +213,7 @@ bool hasSchedule(Operation *Module) {
   return Walked.wasInterrupted();
 }
 
-std::string refusal(linalg::LinalgOp Op, const Memory &Known) {
+std::string refusal(linalg::LinalgOp Op, const Memory &Shared) {
   if (!Op.hasPureBufferSemantics() && !Op.hasPureTensorSemantics())
     return "it has both tensors and memrefs";
   for (const Value Operand : Op->getOperands()) {
@@ -253,7 +247,7 @@ std::string refusal(linalg::LinalgOp Op, const Memory &Known) {
     if (Dialect == "gpu" || Dialect == "spirv" || Dialect == "linalg")
       return ("it is in " + Around->getName().getStringRef()).str();
   }
-  if (Known.outputsOverlap(Op))
+  if (Shared.outputsOverlap(Op))
     return "an output may also be another operand";
   return "";
 }
@@ -263,27 +257,27 @@ namespace {
 enum class Combines { Never, Exactly, Rounding };
 
 template <typename T> bool hasFlags(Operation *Op) {
-  auto Its = dyn_cast<T>(Op);
-  return Its && Its.getOverflowFlags() != arith::IntegerOverflowFlags::none;
+  auto Arithmetic = dyn_cast<T>(Op);
+  return Arithmetic && Arithmetic.getOverflowFlags() != arith::IntegerOverflowFlags::none;
 }
 
-/// How the operation adds something to what was there before it, operand At.
-Combines combines(Operation *Op, unsigned At) {
-  // In another order, what is promised not to overflow may.
+/// The way in which the operation combines this operand, the old value, with the others.
+Combines combines(Operation *Op, unsigned Operand) {
+  // In another order, sums may overflow that are promised not to.
   if (hasFlags<arith::AddIOp>(Op) || hasFlags<arith::MulIOp>(Op) || hasFlags<arith::SubIOp>(Op))
     return Combines::Never;
   if (isa<arith::AddIOp, arith::MulIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::MaxSIOp,
           arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp, arith::MaximumFOp, arith::MinimumFOp>(
           Op) ||
-      (isa<arith::SubIOp>(Op) && At == 0))
+      (isa<arith::SubIOp>(Op) && Operand == 0))
     return Combines::Exactly;
   if (isa<arith::AddFOp, arith::MulFOp, arith::MaxNumFOp, arith::MinNumFOp>(Op) ||
-      (isa<arith::SubFOp>(Op) && At == 0))
+      (isa<arith::SubFOp>(Op) && Operand == 0))
     return Combines::Rounding;
   return Combines::Never;
 }
 
-/// What subtracts adds as well.
+/// The operation's kind. Subtractions are of the kind of additions.
 OperationName kindOf(Operation *Op) {
   MLIRContext *const Context = Op->getContext();
   if (isa<arith::SubIOp>(Op))
@@ -293,10 +287,10 @@ OperationName kindOf(Operation *Op) {
   return Op->getName();
 }
 
-/// How an output's elements come from what they were, all by operations of one kind.
-Combines combinesOutput(Block &Body, OpOperand &Output, unsigned Which) {
+/// The way in which an output's elements come from their old values, by operations of one kind.
+Combines combinesOutput(Block &Body, OpOperand &Output, unsigned Number) {
   Value Sum = Body.getArgument(Output.getOperandNumber());
-  Combines Found = Combines::Exactly;
+  Combines Last = Combines::Exactly;
   std::optional<OperationName> Kind;
   while (Sum.hasOneUse()) {
     OpOperand &Use = *Sum.use_begin();
@@ -304,11 +298,11 @@ Combines combinesOutput(Block &Body, OpOperand &Output, unsigned Which) {
     if (User->getBlock() != &Body)
       return Combines::Never;
     if (User == Body.getTerminator())
-      return Use.getOperandNumber() == Which && Kind ? Found : Combines::Never;
+      return Use.getOperandNumber() == Number && Kind ? Last : Combines::Never;
     const Combines How = combines(User, Use.getOperandNumber());
     if (How == Combines::Never || (Kind && *Kind != kindOf(User)))
       return Combines::Never;
-    Found = How;
+    Last = How;
     Kind = kindOf(User);
     Sum = User->getResult(0);
   }
@@ -318,8 +312,8 @@ Combines combinesOutput(Block &Body, OpOperand &Output, unsigned Which) {
 } // namespace
 
 bool takesAnyOrder(linalg::LinalgOp Op, bool FloatSums) {
-  for (const auto [Which, Output] : llvm::enumerate(Op.getDpsInitsMutable())) {
-    const Combines How = combinesOutput(*Op.getBlock(), Output, Which);
+  for (const auto [Number, Output] : llvm::enumerate(Op.getDpsInitsMutable())) {
+    const Combines How = combinesOutput(*Op.getBlock(), Output, Number);
     if (How == Combines::Never || (How == Combines::Rounding && !FloatSums))
       return false;
   }
@@ -344,7 +338,7 @@ std::string refusesVectors(linalg::LinalgOp Op) {
     const Type Element = getElementTypeOrSelf(Operand);
     if (Element.isF16() || Element.isBF16() || Element.isF32() || Element.isF64())
       continue;
-    // In memory, vectors of others are not what as many elements are.
+    // In memory, vectors of other types are laid out differently from as many elements.
     if (!Element.isInteger(8) && !Element.isInteger(16) && !Element.isInteger(32) &&
         !Element.isInteger(64)) {
       std::string Text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which operations may be tiled, and how: what linalg's own tiling and vectorization take for
-// granted is checked here, before anything is changed.
+// The operations that may be tiled, and how. The conditions that linalg's own tiling and
+// vectorization take for granted are checked here, before anything is changed.
 #ifndef MLBRIDGE_MLIR_TILING_LEGALITY_H
 #define MLBRIDGE_MLIR_TILING_LEGALITY_H
 
@@ -11,13 +11,13 @@ namespace mlbridge::tiling {
 
 inline constexpr int64_t MaxLoops = 10; ///< 3-D convolutions have 9
 
-/// What is known of memory that operations share, by what a module shows.
+/// Knows the memory that operations share, as far as a module shows it.
 class Memory {
 public:
   /// The module's functions and calls stay as they are while this lives.
   explicit Memory(mlir::Operation *Module);
 
-  /// Whether an iteration may read what another one writes, other than its sums.
+  /// True if an iteration may read what another one writes, other than its sums.
   bool outputsOverlap(mlir::linalg::LinalgOp Op) const;
 
 private:
@@ -26,21 +26,21 @@ private:
   llvm::DenseMap<mlir::StringAttr, llvm::SmallVector<mlir::CallOpInterface>> Calls;
 };
 
-/// Whether the module says itself how it is transformed, by a schedule of the transform dialect.
+/// True if the module says itself how it is transformed, by a schedule of the transform dialect.
 bool hasSchedule(mlir::Operation *Module);
 
-/// Why the operation isn't asked about; nothing if it is.
-std::string refusal(mlir::linalg::LinalgOp Op, const Memory &Known);
+/// Why the model isn't asked about the operation; empty if it is.
+std::string refusal(mlir::linalg::LinalgOp Op, const Memory &Shared);
 
-/// Whether the iterations of reductions may come in any order: each output is a sum, product,
+/// True if the iterations of reductions may come in any order: each output is a sum, product,
 /// minimum or maximum, or the like. With FloatSums, floating-point numbers may be summed and
 /// multiplied in any order.
 bool takesAnyOrder(mlir::linalg::LinalgOp Op, bool FloatSums);
 
-/// Whether the iterations of reductions come in the same order in tiles of these sizes.
+/// True if the iterations of reductions come in the same order in tiles of these sizes.
 bool keepsOrder(mlir::linalg::LinalgOp Op, llvm::ArrayRef<int64_t> Sizes);
 
-/// Why the operation can't become one on vectors; nothing if it can.
+/// Why the operation can't become one on vectors; empty if it can.
 std::string refusesVectors(mlir::linalg::LinalgOp Op);
 
 } // namespace mlbridge::tiling

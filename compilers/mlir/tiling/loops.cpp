@@ -16,23 +16,23 @@ llvm::SmallVector<Loop> loopsOf(linalg::LinalgOp Op) {
   for (OpOperand &Operand : Op->getOpOperands()) {
     const AffineMap Map = Op.getMatchingIndexingMap(&Operand);
     const int Rank = Map.getNumResults();
-    for (const auto [At, Its] : llvm::enumerate(Loops)) {
+    for (const auto [Number, One] : llvm::enumerate(Loops)) {
       bool Follows = false, Beside = false;
       for (const auto [Dimension, Index] : llvm::enumerate(Map.getResults())) {
-        if (!Index.isFunctionOfDim(At))
+        if (!Index.isFunctionOfDim(Number))
           continue;
         Follows = true;
         if (!isa<AffineDimExpr>(Index))
-          Its.window = true;
-        // Whatever else it follows, one step of the loop is one element.
-        const AffineExpr Alone = getAffineDimExpr(At, Op->getContext());
+          One.window = true;
+        // One step of the loop is one element if the rest doesn't follow the loop.
+        const AffineExpr Alone = getAffineDimExpr(Number, Op->getContext());
         AffineExpr Rest = Index - Alone;
         Rest = simplifyAffineExpr(Rest, Map.getNumDims(), 0);
-        Beside = static_cast<int>(Dimension) + 1 == Rank && !Rest.isFunctionOfDim(At);
+        Beside = static_cast<int>(Dimension) + 1 == Rank && !Rest.isFunctionOfDim(Number);
       }
-      Its.operands += Follows;
-      Its.inOutput |= Follows && Op.isDpsInit(&Operand);
-      Its.beside += Beside ? Rank : Follows ? -Rank : 0;
+      One.operands += Follows;
+      One.inOutput |= Follows && Op.isDpsInit(&Operand);
+      One.beside += Beside ? Rank : Follows ? -Rank : 0;
     }
   }
   return Loops;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What linalg's interface says of an operation's loops.
+// The loops of an operation, by linalg's interface.
 #ifndef MLBRIDGE_MLIR_TILING_LOOPS_H
 #define MLBRIDGE_MLIR_TILING_LOOPS_H
 
@@ -21,7 +21,7 @@ struct Loop {
 /// Outermost first.
 llvm::SmallVector<Loop> loopsOf(mlir::linalg::LinalgOp Op);
 
-/// Of the first output's elements.
+/// The size of the first output's elements.
 int64_t elementBits(mlir::linalg::LinalgOp Op);
 
 } // namespace mlbridge::tiling

@@ -18,11 +18,11 @@ namespace mlbridge::tiling {
 
 namespace {
 
-/// Each of these becomes code of its own.
+/// The most kinds of tiles, each of which becomes code of its own.
 constexpr int64_t MaxParts = 32;
 
-/// The lengths of all loops are multiples of their sizes in each part. False if it can't be
-/// divided.
+/// Divides an operation into parts in which the lengths of all loops are multiples of their sizes.
+/// False if that can't be.
 bool split(RewriterBase &Rewriter, linalg::LinalgOp Op, ArrayRef<int64_t> Sizes,
            SmallVectorImpl<linalg::LinalgOp> &Parts) {
   for (const auto [Loop, Trips, Size] : llvm::enumerate(Op.getStaticLoopRanges(), Sizes)) {
@@ -41,7 +41,7 @@ bool split(RewriterBase &Rewriter, linalg::LinalgOp Op, ArrayRef<int64_t> Sizes,
   return true;
 }
 
-/// Loops over tiles around the operation, reductions innermost; the tile, or null.
+/// Puts loops over tiles around the operation, reductions innermost. Returns the tile, or null.
 linalg::LinalgOp tileOnce(RewriterBase &Rewriter, linalg::LinalgOp Op, ArrayRef<int64_t> Sizes) {
   SmallVector<int64_t> Order, Steps;
   for (const bool Parallel : {true, false})
@@ -65,11 +65,11 @@ linalg::LinalgOp tileOnce(RewriterBase &Rewriter, linalg::LinalgOp Op, ArrayRef<
 
 constexpr StringRef NotTiled = "linalg can't tile it";
 
-/// Tiles of vectors in place of the operation; why not, if that fails halfway.
+/// Puts tiles of vectors in the operation's place. Returns why not, if that fails halfway.
 std::string vectorize(linalg::LinalgOp Op, ArrayRef<int64_t> Sizes, int64_t VectorBits) {
   MLIRContext *const Context = Op->getContext();
   Operation *const Function = Op->getParentOp();
-  Made New;
+  NewOperations New;
   IRRewriter Rewriter(Context, &New);
   const bool OnTensors = Op.hasPureTensorSemantics();
   const int Along = alongVectors(Op);
@@ -106,7 +106,7 @@ std::string vectorize(linalg::LinalgOp Op, ArrayRef<int64_t> Sizes, int64_t Vect
   return "";
 }
 
-/// Why it isn't tried; nothing if it is.
+/// Why tiles of vectors aren't tried; empty if they are.
 std::string refusesVectorTiles(linalg::LinalgOp Op, ArrayRef<int64_t> Sizes) {
   if (alongVectors(Op) < 0)
     return "it has one iteration";
@@ -127,7 +127,7 @@ Outcome tile(linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits) {
     if (Why.empty()) {
       Scratch Trial(Op);
       {
-        const Quiet Said(Op->getContext());
+        const Quiet Silence(Op->getContext());
         Why = vectorize(Trial.copy(), Chosen.sizes, VectorBits);
       }
       if (Why.empty())
@@ -142,7 +142,7 @@ Outcome tile(linalg::LinalgOp Op, const Choice &Chosen, int64_t VectorBits) {
   IRRewriter Rewriter(Op->getContext());
   bool Tiled = false;
   {
-    const Quiet Said(Op->getContext());
+    const Quiet Silence(Op->getContext());
     Tiled = tileOnce(Rewriter, Trial.copy(), Chosen.sizes) != nullptr;
   }
   const std::string Invalid = Tiled ? Trial.replaceOriginal() : NotTiled.str();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is done to an operation once its tile sizes are chosen.
+// The tiling of an operation once its tile sizes are chosen.
 #ifndef MLBRIDGE_MLIR_TILING_LOWERING_H
 #define MLBRIDGE_MLIR_TILING_LOWERING_H
 
@@ -13,8 +13,8 @@ struct Choice {
 };
 
 struct Outcome {
-  bool changed = false; ///< if not, the operation is as it was
-  std::string why;      ///< it wasn't changed, or not vectorized; or nothing
+  bool changed = false; ///< false if the operation is as it was
+  std::string why;      ///< the reason why it wasn't changed, or not vectorized; or empty
 };
 
 /// Replaces the operation, which `refusal` accepts, with loops over tiles of these sizes, by

@@ -3,12 +3,11 @@
 // tiled, and whether it is vectorized.
 //   mlir-opt-22 --load-pass-plugin=mlbridge-mlir-tiling.so
 //     --pass-pipeline='builtin.module(mlbridge-tiling{model=URI})'
-#include "agents.h"
 #include "legality.h"
 #include "question.h"
+#include "shared/options.h"
 
 #include <mlbridge/model.h>
-#include <mlbridge/uri.h>
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -55,59 +54,52 @@ public:
 
   LogicalResult initialize(MLIRContext *Context) override {
     const Location Unknown = UnknownLoc::get(Context);
-    const Status Right = check();
-    if (!Right)
-      return emitError(Unknown) << PassName << ": " << Right.message();
+    if (const Status Valid = check(); !Valid)
+      return emitError(Unknown) << PassName << ": " << Valid.message();
     return success();
   }
 
   void runOnOperation() override {
-    llvm::SmallVector<linalg::LinalgOp> Found;
+    llvm::SmallVector<linalg::LinalgOp> Reductions;
     getOperation().walk([&](linalg::LinalgOp Op) {
       if (Op.getNumReductionLoops())
-        Found.push_back(Op);
+        Reductions.push_back(Op);
     });
-    const Memory Known(getOperation());
-    const bool Scheduled = !Found.empty() && hasSchedule(getOperation());
-    for (linalg::LinalgOp Op : Found) {
+    const Memory Shared(getOperation());
+    const bool Scheduled = !Reductions.empty() && hasSchedule(getOperation());
+    for (linalg::LinalgOp Op : Reductions) {
       const std::string Why = Scheduled
                                   ? "the module has a schedule of its own, of the dialect transform"
-                                  : refusal(Op, Known);
+                                  : refusal(Op, Shared);
       if (!Why.empty()) {
         left(Op, Why);
         continue;
       }
-      const Expected<Choice> Its = ask(Op);
-      if (!Its) {
+      const Expected<Choice> Answer = ask(Op);
+      if (!Answer) {
         // This operation and those after it stay as they are.
-        giveUp(Op, Its.status());
+        giveUp(Op, Answer.status());
         return;
       }
-      apply(Op, *Its);
+      apply(Op, *Answer);
     }
   }
 
 private:
+  plugin::ModelOptions options() const { return {"", Uri, Wait, OnFailure}; }
+
   Status check() {
-    const auto Wrong = [](StringRef Option, StringRef Want, const std::string &Got) {
-      return Status(Code::InvalidArgument,
-                    (Option + ": expected " + Want + ", got '" + Got + "'").str());
-    };
-    if (Uri.empty())
-      return {Code::InvalidArgument, "no model was given (model=URI)"};
-    const Expected<Duration> Time = parseDuration(Wait);
-    if (!Time || Time->count() <= 0)
-      return Wrong("deadline", "a time such as 5s, 250ms or a number of seconds", Wait);
-    if (OnFailure != "stock" && OnFailure != "fail")
-      return Wrong("on-failure", "stock or fail", OnFailure);
+    const plugin::ModelOptions Options = options();
+    if (Status Valid = Options.check(); !Valid)
+      return Valid;
     if (FloatSums != "reassociate" && FloatSums != "in-order")
-      return Wrong("float-sums", "reassociate or in-order", FloatSums);
+      return Options.invalid("float-sums", "reassociate or in-order", FloatSums);
     for (const Option<int64_t> *Size : {&Cache1, &Cache2, &Cache3})
       if (*Size < 1)
-        return Wrong(Size->getArgStr(), "a number above 0", std::to_string(*Size));
+        return Options.invalid(Size->getArgStr().str(), "a number above 0", std::to_string(*Size));
     if (VectorBits < 64 || VectorBits > 4096 || !llvm::isPowerOf2_64(VectorBits))
-      return Wrong(VectorBits.getArgStr(), "a power of two from 64 to 4096",
-                   std::to_string(VectorBits));
+      return Options.invalid(VectorBits.getArgStr().str(), "a power of two from 64 to 4096",
+                             std::to_string(VectorBits));
     return {};
   }
 
@@ -124,30 +116,27 @@ private:
   }
 
   Expected<Choice> ask(linalg::LinalgOp Op) {
-    OpenOptions Opening;
-    Opening.deadline = *parseDuration(Wait); // check() has accepted it
-    Opening.sharedBudget = true;
-    Opening.context = place(Op);
+    const OpenOptions Opening = options().opening(place(Op));
     if (!Policy) {
-      Policy = Model::open(std::string(Uri), Opening);
+      Policy = Model::open(Uri.getValue(), Opening);
       if (Status Bound = Policy.bind(signature()); !Bound)
         return Bound;
     }
-    Runner Asked = Policy.newRunner(Opening);
-    describe(Op, {Cache1, Cache2, Cache3, VectorBits}, Asked);
-    if (Status Answered = Asked.evaluate(); !Answered)
-      return Answered;
-    return chosen(Op, Asked);
+    Runner Evaluation = Policy.newRunner(Opening);
+    describe(Op, {Cache1, Cache2, Cache3, VectorBits}, Evaluation);
+    if (Status Evaluated = Evaluation.evaluate(); !Evaluated)
+      return Evaluated;
+    return chosen(Op, Evaluation);
   }
 
-  void giveUp(linalg::LinalgOp Op, const Status &Why) {
-    const bool Fails = OnFailure == "fail";
-    InFlightDiagnostic Said = Fails ? emitError(Op.getLoc()) : emitWarning(Op.getLoc());
-    Said << PassName << ": " << place(Op) << ": " << Why.toString();
+  void giveUp(linalg::LinalgOp Op, const Status &Failure) {
+    const bool Fails = options().mustNotFail();
+    InFlightDiagnostic Report = Fails ? emitError(Op.getLoc()) : emitWarning(Op.getLoc());
+    Report << PassName << ": " << place(Op) << ": " << Failure.toString();
     if (Fails)
       signalPassFailure();
     else
-      Said << "; it and what follows stay as they are";
+      Report << "; it and what follows stay as they are";
   }
 
   static remark::RemarkOpts remarkOf(linalg::LinalgOp Op, StringRef Name) {
@@ -161,30 +150,30 @@ private:
         << (Op->getName().getStringRef() + " is left as it is: " + Why).str();
   }
 
-  void apply(linalg::LinalgOp Op, Choice Its) {
-    if (!Its.vectorize && ArrayRef(Its.sizes) == ArrayRef(Op.getStaticLoopRanges()))
+  void apply(linalg::LinalgOp Op, Choice Chosen) {
+    if (!Chosen.vectorize && ArrayRef(Chosen.sizes) == ArrayRef(Op.getStaticLoopRanges()))
       return left(Op, "the model chose whole loops, and no vectors");
     std::string Ordered;
     if (!takesAnyOrder(Op, FloatSums == "reassociate")) {
-      if (!keepsOrder(Op, Its.sizes))
+      if (!keepsOrder(Op, Chosen.sizes))
         return left(Op, "in the tiles that the model chose, its sums would have another order");
-      if (std::exchange(Its.vectorize, false))
+      if (std::exchange(Chosen.vectorize, false))
         Ordered = "the order of its sums matters";
     }
     const std::string Name = Op->getName().getStringRef().str();
     std::string Text = Name + ": tiles of ";
-    for (const auto [Loop, Size] : llvm::enumerate(Its.sizes))
+    for (const auto [Loop, Size] : llvm::enumerate(Chosen.sizes))
       Text += (Loop ? "x" : "") + std::to_string(Size);
     const Location Where = Op.getLoc();
     const remark::RemarkOpts Decided = remarkOf(Op, "Decided");
-    Outcome Made = tile(Op, Its, VectorBits);
-    if (!Made.changed)
-      return left(Op, Made.why.empty() ? Ordered : Made.why);
+    Outcome Tiled = tile(Op, Chosen, VectorBits);
+    if (!Tiled.changed)
+      return left(Op, Tiled.why.empty() ? Ordered : Tiled.why);
     if (!Ordered.empty())
-      Made.why = Ordered;
-    if (!Made.why.empty())
-      Text += ", not vectorized: " + Made.why;
-    else if (Its.vectorize)
+      Tiled.why = Ordered;
+    if (!Tiled.why.empty())
+      Text += ", not vectorized: " + Tiled.why;
+    else if (Chosen.vectorize)
       Text += ", vectorized";
     remark::passed(Where, Decided) << Text;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the model is told of an operation, and how its answer is read; README.md has the tables.
+// The question about an operation, and the model's answer; README.md has the tables.
 #ifndef MLBRIDGE_MLIR_TILING_QUESTION_H
 #define MLBRIDGE_MLIR_TILING_QUESTION_H
 
@@ -21,10 +21,14 @@ struct Machine {
 Signature signature();
 
 /// Fills the inputs of a bound runner.
-void describe(mlir::linalg::LinalgOp Op, const Machine &For, Runner &Asked);
+void describe(mlir::linalg::LinalgOp Op, const Machine &Target, Runner &Policy);
 
 /// InvalidArgument says which size it was.
-Expected<Choice> chosen(mlir::linalg::LinalgOp Op, Runner &Asked);
+Expected<Choice> chosen(mlir::linalg::LinalgOp Op, Runner &Policy);
+
+/// Makes the agents that need no model known: function:random?seed=N, and
+/// function:constant?size=N&vectorize=0|1. Errors: InvalidArgument if the names are taken.
+Status registerAgents();
 
 } // namespace mlbridge::tiling
 

@@ -16,10 +16,10 @@ namespace mlbridge::tiling {
 int alongVectors(linalg::LinalgOp Op) {
   const SmallVector<Loop> Loops = loopsOf(Op);
   int Along = -1;
-  for (const auto [At, Its] : llvm::enumerate(Loops))
-    if ((Its.parallel || !Its.window) && Its.trips > 1 &&
-        (Along < 0 || Its.beside >= Loops[Along].beside))
-      Along = static_cast<int>(At);
+  for (const auto [Number, One] : llvm::enumerate(Loops))
+    if ((One.parallel || !One.window) && One.trips > 1 &&
+        (Along < 0 || One.beside >= Loops[Along].beside))
+      Along = static_cast<int>(Number);
   return Along;
 }
 
@@ -41,14 +41,14 @@ SmallVector<int64_t> registersFor(linalg::LinalgOp Tile, int64_t VectorBits) {
     return Sizes;
   const int64_t Wanted = (Loops[Along].parallel ? 2 : 4) * Lanes;
   Sizes[Along] = Loops[Along].trips >= Wanted ? Wanted : std::min(Loops[Along].trips, Lanes);
-  // Rows use again what is in registers.
-  for (const auto [At, Its] : llvm::enumerate(Loops)) {
-    if (static_cast<int>(At) == Along || Its.trips == 1)
+  // Rows use the contents of registers again.
+  for (const auto [Number, One] : llvm::enumerate(Loops)) {
+    if (static_cast<int>(Number) == Along || One.trips == 1)
       continue;
-    if (Its.parallel && Its.operands < Tile->getNumOperands())
-      Rows = At;
-    else if (!Its.parallel && !Its.window)
-      Depth = At;
+    if (One.parallel && One.operands < Tile->getNumOperands())
+      Rows = Number;
+    else if (!One.parallel && !One.window)
+      Depth = Number;
   }
   if (Rows >= 0)
     Sizes[Rows] = Loops[Rows].trips >= 24 ? 6 : divisorOf(Loops[Rows].trips, 4);
@@ -66,11 +66,11 @@ struct Part {
   AffineMap map;
 };
 
-/// What the loops of `Left`, numbered anew, access. Nothing if that isn't a loop for each
+/// The part that the loops of `Left`, numbered anew, access. Nothing if that isn't a loop for each
 /// dimension.
 std::optional<Part> partOf(AffineMap Map, ArrayRef<int64_t> Trips, ArrayRef<int> Left) {
   MLIRContext *const Context = Map.getContext();
-  const auto At = [&](int64_t Number) -> OpFoldResult {
+  const auto IndexOf = [&](int64_t Number) -> OpFoldResult {
     return IntegerAttr::get(IndexType::get(Context), Number);
   };
   SmallVector<AffineExpr> Replaced, Results;
@@ -81,7 +81,7 @@ std::optional<Part> partOf(AffineMap Map, ArrayRef<int64_t> Trips, ArrayRef<int>
   for (const auto [Loop, Length] : llvm::zip_equal(Left, Trips))
     if (Loop >= 0)
       Lengths.push_back(Length);
-  Part Its;
+  Part Accessed;
   for (AffineExpr Next : Map.getResults()) {
     Next = simplifyAffineExpr(Next.replaceDims(Replaced), Lengths.size(), 0);
     int64_t Stride = 1;
@@ -95,28 +95,29 @@ std::optional<Part> partOf(AffineMap Map, ArrayRef<int64_t> Trips, ArrayRef<int>
     const auto Fixed = dyn_cast<AffineConstantExpr>(Next);
     if ((!Loop && !Fixed) || Stride < 1)
       return std::nullopt;
-    Its.offsets.push_back(At(Fixed ? Fixed.getValue() : 0));
-    Its.sizes.push_back(At(Loop ? Lengths[Loop.getPosition()] : 1));
-    Its.strides.push_back(At(Stride));
+    Accessed.offsets.push_back(IndexOf(Fixed ? Fixed.getValue() : 0));
+    Accessed.sizes.push_back(IndexOf(Loop ? Lengths[Loop.getPosition()] : 1));
+    Accessed.strides.push_back(IndexOf(Stride));
     if (Loop && llvm::is_contained(Results, Next))
       return std::nullopt; // a diagonal
     if (Loop) {
-      Its.shape.push_back(Lengths[Loop.getPosition()]);
+      Accessed.shape.push_back(Lengths[Loop.getPosition()]);
       Results.push_back(Loop);
     }
   }
-  Its.map = AffineMap::get(Lengths.size(), 0, Results, Context);
-  return Its;
+  Accessed.map = AffineMap::get(Lengths.size(), 0, Results, Context);
+  return Accessed;
 }
 
-Value slice(RewriterBase &Rewriter, Location Where, Value Of, const Part &Its) {
-  if (const auto Type = dyn_cast<RankedTensorType>(Of.getType()))
+Value slice(RewriterBase &Rewriter, Location Where, Value Whole, const Part &Slice) {
+  const auto &[Offsets, Sizes, Strides, Shape, Map] = Slice;
+  if (const auto Type = dyn_cast<RankedTensorType>(Whole.getType()))
     return tensor::ExtractSliceOp::create(Rewriter, Where,
-                                          RankedTensorType::get(Its.shape, Type.getElementType()),
-                                          Of, Its.offsets, Its.sizes, Its.strides);
+                                          RankedTensorType::get(Shape, Type.getElementType()),
+                                          Whole, Offsets, Sizes, Strides);
   const auto Type = memref::SubViewOp::inferRankReducedResultType(
-      Its.shape, cast<MemRefType>(Of.getType()), Its.offsets, Its.sizes, Its.strides);
-  return memref::SubViewOp::create(Rewriter, Where, Type, Of, Its.offsets, Its.sizes, Its.strides);
+      Shape, cast<MemRefType>(Whole.getType()), Offsets, Sizes, Strides);
+  return memref::SubViewOp::create(Rewriter, Where, Type, Whole, Offsets, Sizes, Strides);
 }
 
 } // namespace
@@ -125,11 +126,11 @@ linalg::LinalgOp withoutWindows(RewriterBase &Rewriter, linalg::LinalgOp Op) {
   const SmallVector<int64_t> Trips = Op.getStaticLoopRanges();
   SmallVector<int> Left;
   SmallVector<utils::IteratorType> Kinds;
-  for (const auto [At, Its] : llvm::enumerate(loopsOf(Op))) {
-    const bool Drop = Its.trips == 1 && (Its.parallel || Its.window);
+  for (const auto [Number, One] : llvm::enumerate(loopsOf(Op))) {
+    const bool Drop = One.trips == 1 && (One.parallel || One.window);
     Left.push_back(Drop ? -1 : static_cast<int>(Kinds.size()));
     if (!Drop)
-      Kinds.push_back(Op.getIteratorTypesArray()[At]);
+      Kinds.push_back(Op.getIteratorTypesArray()[Number]);
   }
   std::vector<std::optional<Part>> Parts;
   for (OpOperand &Operand : Op->getOpOperands()) {
@@ -144,12 +145,12 @@ linalg::LinalgOp withoutWindows(RewriterBase &Rewriter, linalg::LinalgOp Op) {
   SmallVector<AffineMap> Maps;
   SmallVector<Type> Results;
   for (OpOperand &Operand : Op->getOpOperands()) {
-    const Part &Its = *Parts[Operand.getOperandNumber()];
+    const Part &Accessed = *Parts[Operand.getOperandNumber()];
     const Value Slice = isa<ShapedType>(Operand.get().getType())
-                            ? slice(Rewriter, Op.getLoc(), Operand.get(), Its)
+                            ? slice(Rewriter, Op.getLoc(), Operand.get(), Accessed)
                             : Operand.get();
     (Op.isDpsInput(&Operand) ? Inputs : Outputs).push_back(Slice);
-    Maps.push_back(Its.map);
+    Maps.push_back(Accessed.map);
     if (Op.isDpsInit(&Operand) && isa<TensorType>(Slice.getType()))
       Results.push_back(Slice.getType());
   }
@@ -167,9 +168,10 @@ linalg::LinalgOp withoutWindows(RewriterBase &Rewriter, linalg::LinalgOp Op) {
   Rewriter.setInsertionPointAfter(Dense);
   SmallVector<Value> Replaced;
   for (const auto [Result, Init] : llvm::zip(Dense.getResults(), Op.getDpsInitsMutable())) {
-    const Part &Its = *Parts[Init.getOperandNumber()];
+    const Part &Accessed = *Parts[Init.getOperandNumber()];
     Replaced.push_back(tensor::InsertSliceOp::create(Rewriter, Op.getLoc(), Result, Init.get(),
-                                                     Its.offsets, Its.sizes, Its.strides));
+                                                     Accessed.offsets, Accessed.sizes,
+                                                     Accessed.strides));
   }
   Rewriter.replaceOp(Op, Replaced);
   return Dense;

@@ -11,11 +11,11 @@ namespace mlbridge::tiling {
 /// none of more than one iteration.
 int alongVectors(mlir::linalg::LinalgOp Op);
 
-/// How many iterations of each loop of a tile go into registers at once.
+/// The number of iterations of each loop of a tile that go into registers at once.
 llvm::SmallVector<int64_t> registersFor(mlir::linalg::LinalgOp Tile, int64_t VectorBits);
 
-/// The same without loops of one iteration, so that what accesses a window, as a convolution does,
-/// has a dimension of its own for each loop. Null if it still has none.
+/// The same operation without loops of one iteration, so that an operand with a window, as in a
+/// convolution, has a dimension of its own for each loop. Null if it still has none.
 mlir::linalg::LinalgOp withoutWindows(mlir::RewriterBase &Rewriter, mlir::linalg::LinalgOp Op);
 
 } // namespace mlbridge::tiling

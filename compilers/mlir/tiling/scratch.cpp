@@ -14,11 +14,11 @@ using namespace mlir;
 namespace mlbridge::tiling {
 
 Quiet::Quiet(MLIRContext *Context)
-    : Handler(Context, [this, Here = llvm::get_threadid()](Diagnostic &Said) {
+    : Handler(Context, [this, Here = llvm::get_threadid()](Diagnostic &Message) {
         if (llvm::get_threadid() != Here)
           return failure(); // another pass's
-        if (Error.empty() && Said.getSeverity() == DiagnosticSeverity::Error)
-          Error = Said.str();
+        if (Error.empty() && Message.getSeverity() == DiagnosticSeverity::Error)
+          Error = Message.str();
         return success();
       }) {}
 
@@ -39,7 +39,7 @@ Scratch::Scratch(linalg::LinalgOp Given) : Original(Given) {
   func::ReturnOp::create(To, Where, Copy->getResults());
 }
 
-/// What is around an operation may not take what is valid in a function.
+/// The operations around this one may not take what is valid in a function.
 static bool isValidAround(Operation *Op) {
   for (Operation *Around = Op->getParentOp(); Around; Around = Around->getParentOp()) {
     if (failed(verify(Around, /*verifyRecursively=*/false)))
@@ -51,10 +51,10 @@ static bool isValidAround(Operation *Op) {
 }
 
 std::string Scratch::replaceOriginal() {
-  const Quiet Said(Original->getContext());
+  const Quiet Silence(Original->getContext());
   const auto Why = [&] {
-    return Said.firstError().empty() ? "what linalg made of it is not valid"
-                                     : ("MLIR says " + Said.firstError()).str();
+    return Silence.firstError().empty() ? "what linalg made of it is not valid"
+                                        : ("MLIR says " + Silence.firstError()).str();
   };
   if (failed(verify(*Module)))
     return Why();
@@ -63,9 +63,9 @@ std::string Scratch::replaceOriginal() {
   Operation *const End = Body->getTerminator();
   const SmallVector<Value> Results(End->getOperands());
   End->erase();
-  SmallVector<Operation *> Made;
+  SmallVector<Operation *> Moved;
   for (Operation &Next : *Body)
-    Made.push_back(&Next);
+    Moved.push_back(&Next);
   Original->getBlock()->getOperations().splice(Original->getIterator(), Body->getOperations());
   SmallVector<std::tuple<OpOperand *, Value, Value>> Uses;
   for (const auto [Old, New] : llvm::zip_equal(Original->getResults(), Results))
@@ -79,7 +79,7 @@ std::string Scratch::replaceOriginal() {
   }
   for (const auto &[Use, Old, New] : Uses)
     Use->set(Old);
-  for (Operation *Next : llvm::reverse(Made))
+  for (Operation *Next : llvm::reverse(Moved))
     Next->erase();
   return Why();
 }

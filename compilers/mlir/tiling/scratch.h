@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where operations are rewritten, so that what fails changes nothing.
+// A place where operations are rewritten, so that a failure changes nothing.
 #ifndef MLBRIDGE_MLIR_TILING_SCRATCH_H
 #define MLBRIDGE_MLIR_TILING_SCRATCH_H
 
@@ -10,7 +10,7 @@
 
 namespace mlbridge::tiling {
 
-/// Keeps what MLIR says on this thread instead of printing it.
+/// Keeps MLIR's diagnostics of this thread instead of printing them.
 class Quiet {
 public:
   explicit Quiet(mlir::MLIRContext *Context);
@@ -27,7 +27,7 @@ public:
   explicit Scratch(mlir::linalg::LinalgOp Original);
   mlir::linalg::LinalgOp copy() const { return Copy; }
 
-  /// Puts what the copy has become in the original's place, and erases the original. Why not, if
+  /// Puts the rewritten copy in the original's place, and erases the original. Returns why not, if
   /// that isn't valid; then the original is as it was.
   std::string replaceOriginal();
 

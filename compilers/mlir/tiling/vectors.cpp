@@ -22,16 +22,16 @@ namespace mlbridge::tiling {
 
 namespace {
 
-void rewrite(Made &New, RewritePatternSet &&Patterns) {
+void rewrite(NewOperations &New, RewritePatternSet &&Patterns) {
   GreedyRewriteConfig Config;
   Config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps).setListener(&New);
   (void)applyOpPatternsGreedily(New.operations(), std::move(Patterns), Config);
 }
 
-/// Of a loop over memrefs, which may be another one afterwards: what it loads and stores again in
-/// each iteration is loaded before it and stored after it.
+/// Moves loads and stores that a loop over memrefs repeats in each iteration before and behind it.
+/// The loop may be another one afterwards.
 void hoistOnMemrefs(IRRewriter &Rewriter, scf::ForOp Loop) {
-  // Linalg's function replaces loops in what it is given, so not that itself.
+  // Linalg's function replaces loops in the operation that it is given, but not that itself.
   Rewriter.setInsertionPoint(Loop);
   auto Around = scf::ExecuteRegionOp::create(Rewriter, Loop.getLoc(), TypeRange());
   Block *const Body = Rewriter.createBlock(&Around.getRegion());
@@ -46,7 +46,7 @@ void hoistOnMemrefs(IRRewriter &Rewriter, scf::ForOp Loop) {
   Rewriter.eraseOp(Around);
 }
 
-/// The same on tensors.
+/// The same for a loop over tensors.
 void hoistOnTensors(IRRewriter &Rewriter, scf::ForOp Loop) {
   SmallVector<LoopLikeOpInterface> Inner; // innermost first
   Loop->walk([&](LoopLikeOpInterface Next) { Inner.push_back(Next); });
@@ -54,13 +54,13 @@ void hoistOnTensors(IRRewriter &Rewriter, scf::ForOp Loop) {
     moveLoopInvariantCode(Next);
     unsigned Stores = 0;
     Next->walk([&](vector::TransferWriteOp) { ++Stores; });
-    // Of two parts of a tensor outside of a loop, bufferization would copy one.
+    // Bufferization would copy one of two parts of a tensor outside of a loop.
     if (Stores == 1)
       (void)hoistLoopInvariantSubsets(Rewriter, Next);
   }
 }
 
-void hoist(Made &New, MLIRContext *Context) {
+void hoist(NewOperations &New, MLIRContext *Context) {
   SmallVector<scf::ForOp> Outermost;
   for (Operation *Op : New.operations())
     if (auto Loop = dyn_cast<scf::ForOp>(Op); Loop && !New.has(Loop->getParentOp()))
@@ -75,7 +75,7 @@ void hoist(Made &New, MLIRContext *Context) {
 
 } // namespace
 
-void lowerVectors(Made &New, MLIRContext *Context, bool AlongSums) {
+void lowerVectors(NewOperations &New, MLIRContext *Context, bool AlongSums) {
   RewritePatternSet Contracts(Context);
   vector::populateVectorReductionToContractPatterns(Contracts);
   vector::populateVectorTransferPermutationMapLoweringPatterns(Contracts);
@@ -93,7 +93,7 @@ void lowerVectors(Made &New, MLIRContext *Context, bool AlongSums) {
   hoist(New, Context);
 }
 
-void simplifyTensors(Made &New, MLIRContext *Context) {
+void simplifyTensors(NewOperations &New, MLIRContext *Context) {
   RewritePatternSet Patterns(Context);
   scf::ForOp::getCanonicalizationPatterns(Patterns, Context);
   tensor::ExtractSliceOp::getCanonicalizationPatterns(Patterns, Context);
@@ -102,10 +102,10 @@ void simplifyTensors(Made &New, MLIRContext *Context) {
 }
 
 void replaceSingleTransfers(Operation *In) {
-  SmallVector<VectorTransferOpInterface> Found;
-  In->walk([&](VectorTransferOpInterface Next) { Found.push_back(Next); });
+  SmallVector<VectorTransferOpInterface> Transfers;
+  In->walk([&](VectorTransferOpInterface Next) { Transfers.push_back(Next); });
   IRRewriter Rewriter(In->getContext());
-  for (VectorTransferOpInterface Transfer : Found) {
+  for (VectorTransferOpInterface Transfer : Transfers) {
     Operation *const Op = Transfer;
     if (Transfer.getVectorType().getRank() != 0 || Transfer.getMask())
       continue;

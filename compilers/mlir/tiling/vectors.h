@@ -6,29 +6,29 @@
 
 namespace mlbridge::tiling {
 
-/// Remembers what is made, so that nothing else of a function is rewritten.
-class Made final : public mlir::RewriterBase::Listener {
+/// Remembers the operations that are made, so that nothing else of a function is rewritten.
+class NewOperations final : public mlir::RewriterBase::Listener {
 public:
   void notifyOperationInserted(mlir::Operation *Op, mlir::OpBuilder::InsertPoint) override {
-    Its.insert(Op);
+    All.insert(Op);
   }
-  void notifyOperationErased(mlir::Operation *Op) override { Its.remove(Op); }
-  bool has(mlir::Operation *Op) const { return Its.contains(Op); }
-  llvm::SmallVector<mlir::Operation *> operations() const { return llvm::to_vector(Its); }
+  void notifyOperationErased(mlir::Operation *Op) override { All.remove(Op); }
+  bool has(mlir::Operation *Op) const { return All.contains(Op); }
+  llvm::SmallVector<mlir::Operation *> operations() const { return llvm::to_vector(All); }
 
 private:
-  llvm::SetVector<mlir::Operation *> Its;
+  llvm::SetVector<mlir::Operation *> All;
 };
 
-/// Of what was made by vectorizing: sums stay in registers from iteration to iteration, and
-/// products become multiply-add of vectors. AlongSums: what is summed lies along vectors.
-void lowerVectors(Made &New, mlir::MLIRContext *Context, bool AlongSums);
+/// Lowers the operations that vectorizing made: sums stay in registers from iteration to iteration,
+/// and products become multiply-add of vectors. AlongSums: the summands lie along vectors.
+void lowerVectors(NewOperations &New, mlir::MLIRContext *Context, bool AlongSums);
 
-/// Loops keep only the tensors that they change, which are then buffers without copies.
-void simplifyTensors(Made &New, mlir::MLIRContext *Context);
+/// Lets loops keep only the tensors that they change, which are then buffers without copies.
+void simplifyTensors(NewOperations &New, mlir::MLIRContext *Context);
 
-/// Loads and stores in place of transfers of vectors that have one element and no dimension: MLIR
-/// lowers none where neighbours lie apart in memory.
+/// Puts loads and stores in place of transfers of vectors that have one element and no dimension:
+/// MLIR lowers none where neighbours lie apart in memory.
 void replaceSingleTransfers(mlir::Operation *In);
 
 } // namespace mlbridge::tiling
