@@ -78,6 +78,11 @@ Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadlin
   return bytes;
 }
 
+std::string folderOf(const std::string &path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
+}
+
 static Expected<Buffer> copyBytes(Span<const uint8_t> bytes, uint64_t limit) {
   if (bytes.size() > limit)
     return makeError(Code::LimitExceeded, "the model has ", bytes.size(), " bytes; the limit is ",

@@ -15,6 +15,9 @@ namespace mlbridge::engine {
 /// file, unreadable), LimitExceeded (more than `limit` bytes), DeadlineExceeded.
 Expected<Buffer> readFile(const std::string &path, uint64_t limit, const Deadline &deadline = {});
 
+/// The part of a path up to its last slash; "./" if it has none.
+std::string folderOf(const std::string &path);
+
 /// A model's file, or a copy of what is in `memory`. Errors: those of readFile; InvalidModel if it
 /// is empty or plainly no model.
 Expected<Buffer> readModelFile(const std::string &path, const Span<const uint8_t> *memory,

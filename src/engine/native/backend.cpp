@@ -150,9 +150,7 @@ private:
       return s;
     bound->offsets.push_back(0);
     for (const TensorSpec &spec : bound->plan->outputs)
-      bound->offsets.push_back(bound->offsets.back() +
-                               (elementCount(spec.shape).value_or(0) * sizeOf(spec.type) + 64) /
-                                   64 * 64);
+      bound->offsets.push_back(bound->offsets.back() + (bytesOf(spec) + 64) / 64 * 64);
     if (bound_.size() >= ProgramsKept)
       bound_.erase(bound_.begin() + (bound_.front().get() == deciding_));
     bound_.push_back(std::move(bound));

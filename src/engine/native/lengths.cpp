@@ -423,7 +423,7 @@ Expected<std::vector<Shape>> Network::sampleOutputs(const Attempt &best, int sam
   };
   for (const std::vector<TensorSpec> *specs : {&plan.inputs, &plan.outputs})
     for (const TensorSpec &spec : *specs)
-      if (Status s = add(elementCount(spec.shape).value_or(0) * sizeOf(spec.type)); !s)
+      if (Status s = add(bytesOf(spec)); !s)
         return s;
   if (Status s = add(plan.workspace); !s)
     return s;

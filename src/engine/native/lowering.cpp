@@ -53,9 +53,6 @@ const Integers *Lowering::integers(std::string_view name) {
   return attribute ? &attribute->integers : nullptr;
 }
 
-const Status &Lowering::status() const { return planner.status(); }
-Refused Lowering::fail(const Status &why) { return {planner.fail(why)}; }
-
 bool Lowering::axis(int64_t &axis, size_t rank) {
   const auto count = static_cast<int64_t>(rank);
   if (axis < -count || axis >= count)
@@ -102,10 +99,10 @@ bool Lowering::broadcast(const std::vector<const Value *> &values, Shape &out) {
   return true;
 }
 
-static void cast(const Value *value, const uint8_t *bytes, ElementType type, void *out) {
+void convert(const Value &value, const uint8_t *bytes, ElementType type, void *out) {
   void *const operands[] = {out, const_cast<uint8_t *>(bytes)};
-  const int64_t parameters[] = {static_cast<int64_t>(value->type), static_cast<int64_t>(type),
-                                static_cast<int64_t>(value->count)};
+  const int64_t parameters[] = {static_cast<int64_t>(value.type), static_cast<int64_t>(type),
+                                static_cast<int64_t>(value.count)};
   kernelsFor(InstructionSet::Portable)[static_cast<size_t>(KernelId::Cast)](operands, parameters);
 }
 
@@ -127,7 +124,7 @@ bool Lowering::read(Value *value, Integers &out) {
   if (!bytes)
     return false;
   out.resize(value->count);
-  cast(value, bytes, ElementType::Int64, out.data());
+  convert(*value, bytes, ElementType::Int64, out.data());
   return true;
 }
 
@@ -146,20 +143,14 @@ bool Lowering::read(Value *value, double &out) {
     return invalid("expected one number, not ", value->count);
   const uint8_t *bytes = planner.bytesOf(value);
   if (bytes)
-    cast(value, bytes, ElementType::Float64, &out);
+    convert(*value, bytes, ElementType::Float64, &out);
   return bytes != nullptr;
 }
-
-Value *Lowering::make(ElementType type, const Shape &shape) { return planner.make(type, shape); }
 
 Value *Lowering::output(size_t i, ElementType type, const Shape &shape) {
   Value *value = make(type, shape);
   setResult(i, value);
   return value;
-}
-
-Value *Lowering::view(Value *value, const Shape &shape, uint64_t offset) {
-  return planner.view(value, shape, offset);
 }
 
 Value *Lowering::constant(ElementType type, const Shape &shape, const void *elements) {
@@ -181,8 +172,6 @@ Value *Lowering::constantReal(ElementType type, double value) {
   const auto single = static_cast<float>(value);
   return constant(ElementType::Float32, {}, &single);
 }
-
-Value *Lowering::fault() { return planner.fault(); }
 
 const Status &Lowering::emit(KernelId kernel, const Values &results, const Values &reads,
                              const Integers &parameters) {

@@ -40,6 +40,9 @@ struct Value {
   const uint8_t *constantBytes() const { return root->constant->data() + offset; }
 };
 
+/// Converts the elements of a value, which lie at `bytes`, as the kernel Cast does.
+void convert(const Value &value, const uint8_t *bytes, ElementType type, void *out);
+
 /// The result of invalid() and unsupported(): the failure, or false where a bool tells.
 struct Refused {
   const Status &status;

@@ -16,11 +16,6 @@ namespace {
 constexpr size_t PlansKept = 16;
 constexpr int64_t NewestOperators = 28, NewestFormat = 14; // of onnx 1.23
 
-std::string folderOf(const std::string &path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
-}
-
 Expected<TensorSpec> specOf(const onnx::ValueInfo &info, const char *kind) {
   if (info.name.empty())
     return Status(Code::InvalidModel, std::string("an ") + kind + " has no name");
@@ -53,7 +48,7 @@ Expected<std::shared_ptr<Network>> Network::open(const std::string &path, const 
                                                  const Span<const uint8_t> *memory) {
   std::shared_ptr<Network> network(new Network);
   network->path_ = path;
-  network->folder_ = memory ? std::string() : folderOf(path);
+  network->folder_ = memory ? std::string() : engine::folderOf(path);
   network->memory_ = limits.memory;
   Expected<Buffer> file = engine::readModelFile(path, memory, onnx::ModelLimit, limits.deadline);
   if (!file)
@@ -212,26 +207,12 @@ Expected<SharedPlan> Network::makePlan(const std::vector<Shape> &shapes, const D
 
 Expected<SharedPlan> Network::plan(const std::vector<Shape> &shapes, const Deadline &deadline,
                                    const Settled &settled) {
-  {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto isFree = [this] { return !isPlanning_; };
-    if (deadline.isNever())
-      planned_.wait(lock, isFree);
-    else if (!planned_.wait_until(lock, deadline.when(), isFree))
-      return Status(Code::DeadlineExceeded,
-                    "native: another thread was still planning the network at the deadline");
-    isPlanning_ = true;
-  }
-  struct Turn {
-    Network &network;
-    ~Turn() {
-      {
-        const std::lock_guard<std::mutex> lock(network.mutex_);
-        network.isPlanning_ = false;
-      }
-      network.planned_.notify_one();
-    }
-  } const turn{*this};
+  std::unique_lock<std::timed_mutex> turn(mutex_, std::defer_lock); // one thread at a time
+  if (deadline.isNever())
+    turn.lock();
+  else if (!turn.try_lock_until(deadline.when()))
+    return Status(Code::DeadlineExceeded,
+                  "native: another thread was still planning the network at the deadline");
   for (size_t p = 0; !settled.plan && p < plans_.size(); ++p) {
     const std::vector<TensorSpec> &inputs = plans_[p]->inputs;
     bool same = true;

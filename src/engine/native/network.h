@@ -7,7 +7,6 @@
 
 #include <mlbridge/model.h>
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 
@@ -70,9 +69,7 @@ private:
   Metadata metadata_;
   std::vector<Shape> someShapes_;
   uint64_t memory_ = 0;
-  std::mutex mutex_;
-  std::condition_variable planned_;
-  bool isPlanning_ = false; ///< one thread at a time, and the mutex isn't held meanwhile
+  std::timed_mutex mutex_; ///< held while planning
   // Planning needs these; they are gone once the only plan is made.
   Buffer file_;
   std::string folder_; ///< of other files; empty for a model from memory

@@ -251,7 +251,7 @@ Expected<SharedPlan> Planner::finish(const std::vector<TensorSpec> &inputs,
   double bytes = static_cast<double>(plan->workspace);
   for (const std::vector<TensorSpec> *specs : {&plan->inputs, &plan->outputs})
     for (const TensorSpec &spec : *specs)
-      bytes += static_cast<double>(elementCount(spec.shape).value_or(0) * sizeOf(spec.type));
+      bytes += static_cast<double>(bytesOf(spec));
   if (bytes > static_cast<double>(limits_.memory))
     return makeError(Code::LimitExceeded, "an evaluation needs ", static_cast<uint64_t>(bytes),
                      " bytes; the limit is ", limits_.memory, " (option memory)");
@@ -269,9 +269,7 @@ Expected<SharedPlan> Planner::finish(const std::vector<TensorSpec> &inputs,
   for (Draft &draft : steps_) {
     if (plan->steps.size() % 256 == 0 && isLate())
       return status_;
-    Step step;
-    step.kind = draft.kind;
-    step.kernel = draft.kernel;
+    Step step = draft;
     step.node = nodeOf(draft.node);
     step.firstOperand = static_cast<uint32_t>(plan->operands.size());
     step.operandCount = static_cast<uint32_t>(draft.operands.size());

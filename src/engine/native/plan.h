@@ -22,6 +22,10 @@ using SharedPlan = std::shared_ptr<const Plan>;
 using SharedBytes = std::shared_ptr<const Buffer>;
 using Integers = std::vector<int64_t>;
 
+inline uint64_t bytesOf(const TensorSpec &spec) {
+  return spec.count().value_or(0) * sizeOf(spec.type);
+}
+
 enum class Place : uint8_t { None, Input, Output, Workspace, Constant };
 
 /// The place of an operand: `offset` bytes into input, output or constant `index`, or into the

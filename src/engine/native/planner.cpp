@@ -401,18 +401,12 @@ void Planner::noteStop(const onnx::Node &node, const Values &inputs) {
   for (Value *value : inputs) {
     const bool isKnown = value && !value->isUnknown;
     stop_.shapes.push_back(isKnown ? value->shape : Shape());
-    if (!isKnown || !value->isConstant() || value->count > MostNumbers)
+    if (!isKnown || !value->isConstant() || value->count > MostNumbers ||
+        (value->type != ElementType::Int64 && value->type != ElementType::Int32))
       continue;
-    for (size_t i = 0; i < value->count; ++i)
-      if (value->type == ElementType::Int64) {
-        int64_t number = 0;
-        std::memcpy(&number, value->constantBytes() + 8 * i, sizeof number);
-        add(number);
-      } else if (value->type == ElementType::Int32) {
-        int32_t number = 0;
-        std::memcpy(&number, value->constantBytes() + 4 * i, sizeof number);
-        add(number);
-      }
+    Integers numbers(value->count);
+    convert(*value, value->constantBytes(), ElementType::Int64, numbers.data());
+    std::for_each(numbers.begin(), numbers.end(), add);
   }
   for (const onnx::Attribute &attribute : node.attributes) {
     if (attribute.type == IntegerAttribute)

@@ -45,10 +45,7 @@ struct Stop {
 class Planner {
 public:
   /// A step whose operands are still values.
-  struct Draft {
-    Step::Kind kind = Step::Kind::Kernel;
-    KernelId kernel = KernelId::Count;
-    uint32_t node = 0;
+  struct Draft : Step {
     uint32_t results = 0; ///< the first so many operands are written
     uint32_t block = 0;   ///< of control flow
     uint64_t multiplyAdds = 0;
@@ -186,6 +183,16 @@ private:
   size_t planned_ = 0; ///< nodes
   size_t counted_ = 0; ///< names whose uses were counted
 };
+
+inline const Status &Lowering::status() const { return planner.status(); }
+inline Refused Lowering::fail(const Status &why) { return {planner.fail(why)}; }
+inline Value *Lowering::make(ElementType type, const Shape &shape) {
+  return planner.make(type, shape);
+}
+inline Value *Lowering::view(Value *value, const Shape &shape, uint64_t offset) {
+  return planner.view(value, shape, offset);
+}
+inline Value *Lowering::fault() { return planner.fault(); }
 
 } // namespace mlbridge::native
 

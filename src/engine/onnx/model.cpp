@@ -68,8 +68,7 @@ Status addExternalFiles(const Runtime &runtime, const std::string &path, bool is
     return makeError(Code::Unsupported, path, " keeps weights in '", files->begin()->first,
                      "', which needs ONNX Runtime 1.18 or newer; this is ", runtime.version,
                      "; save the model as one file");
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "./" : path.substr(0, slash + 1);
+  const std::string folder = engine::folderOf(path);
   std::vector<const char *> names;
   std::vector<char *> data;
   std::vector<size_t> sizes;

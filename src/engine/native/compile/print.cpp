@@ -74,9 +74,6 @@ std::string typeInC(ElementType type) {
   }
 }
 
-uint64_t bytesOf(const TensorSpec &spec) {
-  return elementCount(spec.shape).value_or(0) * sizeOf(spec.type);
-}
 uint64_t aligned(uint64_t bytes) { return (bytes + 63) & ~uint64_t(63); }
 
 /// How source calls a kernel: "Gemm<F32>", "F32FromF16<Isa>", or the plain name.
@@ -290,7 +287,7 @@ private:
     out += "// Of inputs and outputs.\nconstexpr std::size_t bufferSizes[] = {";
     for (const auto *specs : {&plan_.inputs, &plan_.outputs})
       for (const TensorSpec &spec : *specs)
-        out += number(std::max<uint64_t>(aligned(bytesOf(spec)), 64)) + ", ";
+        out += number(std::max<uint64_t>(aligned(native::bytesOf(spec)), 64)) + ", ";
     return out + "0};\n} // namespace\n\n";
   }
 

@@ -46,14 +46,10 @@ bool isExactAsReal(const Value *a, const Value *b, int64_t k) {
     if (sizeOf(v->type) != 4 || !v->isConstant())
       return greatest;
     greatest = 0;
-    for (size_t i = 0; i < v->count; ++i) {
-      uint32_t bits = 0;
-      std::memcpy(&bits, v->constantBytes() + 4 * i, sizeof bits);
-      const auto number = v->type == ElementType::UInt32
-                              ? static_cast<double>(bits)
-                              : static_cast<double>(static_cast<int32_t>(bits));
+    std::vector<double> numbers(v->count);
+    convert(*v, v->constantBytes(), ElementType::Float64, numbers.data());
+    for (const double number : numbers)
       greatest = std::max(greatest, std::fabs(number));
-    }
     return greatest;
   };
   return most(a) * most(b) * static_cast<double>(k) <= 0x1p53;
