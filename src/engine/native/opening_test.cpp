@@ -129,7 +129,7 @@ TEST(NativeOpening, FindsLengthsThatWeightsDemand) {
   g.nodes = {node("Concat", {"a", "a", "more"}, {"twice"}, {integer("axis", 0)}),
              node("Mul", {"twice", "w"}, {"y"})};
   EXPECT_EQ(signatureOf(g), "(a: float32[?]) -> (y: float32[17])");
-  // As many elements as a shape says; a length that isn't that of its namesake.
+  // The elements are as many as a shape says; the length isn't that of its namesake.
   g.inputs = {named("a", FloatType, {"n", "k"})};
   g.initializers = {ints("shape", {2}, {9, 10})};
   g.nodes = {node("Reshape", {"a", "shape"}, {"y"})};
