@@ -251,7 +251,7 @@ Expected<SharedPlan> Planner::finish(const std::vector<TensorSpec> &inputs,
   double bytes = static_cast<double>(plan->workspace);
   for (const std::vector<TensorSpec> *specs : {&plan->inputs, &plan->outputs})
     for (const TensorSpec &spec : *specs)
-      bytes += static_cast<double>(bytesOf(spec));
+      bytes += static_cast<double>(native::bytesOf(spec));
   if (bytes > static_cast<double>(limits_.memory))
     return makeError(Code::LimitExceeded, "an evaluation needs ", static_cast<uint64_t>(bytes),
                      " bytes; the limit is ", limits_.memory, " (option memory)");
