@@ -241,7 +241,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], int]]] = {
     "train --config": (settings, run("train", "--config", "FILE", "-o", "NEW")),
     "tune --config": (settings, run("tune", "--config", "FILE", "-o", "NEW")),
     "candidates": (listed, run("candidates", "FILE", "/nowhere/x", "--sizes", "NEW")),
-    "sizes": (sizes, python(lambda file: candidates._read_kept(file, "size"))),
+    "sizes": (sizes, python(lambda file: candidates._read_kept(file))),
     "vocabulary": (words_of, python(vocabulary.read)),
     "compile commands": (commands, run("corpus", "add", "./new", "--compile-commands", "FILE")),
     "embedded": (made_object, run("corpus", "add", "./new", "--embedded", "FILE")),
