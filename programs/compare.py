@@ -42,6 +42,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from mlbridge import files
 from mlbridge.elf import executable_bytes, file_executable_bytes
 from mlbridge.measuring import Ratio
 from mlbridge.spills import RECORD, SUFFIX, spill_costs
@@ -61,7 +62,6 @@ SECTIONS = ("-ffunction-sections", "-fPIC")
 OUTLINER = ("-mllvm", "-enable-machine-outliner=always")
 SAMPLES = 10_000
 LINK_TIMEOUT = 120.0
-LOGGING = ("-Xclang", "-mllvm", "-Xclang")
 
 
 @dataclass
@@ -248,7 +248,7 @@ def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -
         if options.shares and name.startswith("effort"):
             logs = folder / name / "logs"
             shutil.rmtree(logs, ignore_errors=True)
-            logged = [*flags, *LOGGING, f"-phase-ordering-log={logs}"]
+            logged = [*flags, *files.llvm_words(f"-phase-ordering-log={logs}")]
             place = folder / name / "logged"
             compile_program(program, place, flags=logged, jobs=options.jobs, build=root)
             builds[name].shares = shares(logs)

@@ -33,9 +33,9 @@ sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "tests" / "shared"))
 sys.path.insert(0, str(ROOT / "tests" / "llvm-advice"))
 
-import advised
 import linked
 from advising import evicting_network
+from compiler import loading
 
 import mlbridge
 from mlbridge.cli.run import flags
@@ -68,7 +68,7 @@ def replies(site: str, policy: Path, files: list[Path], folder: Path) -> None:
     for file in files:
         log = folder / f"{site}-{file.stem}"
         log.mkdir()
-        asked = advised.options(site, f"native:{policy}", log=str(log), levels="Oz")
+        asked = loading(site, model=f"native:{policy}", log=log, levels="Oz")
         subprocess.run(clang(file, log / "o.o", *asked), check=True)
         answers = [
             action[OUTPUTS[site]][0]
@@ -98,7 +98,7 @@ def ways(site: str, policy: Path, folder: Path, stack: ExitStack) -> dict[str, W
         )
 
     def asking(uri: str, own: Path | None = None) -> Way:
-        line = advised.options(site, uri, 22, own, levels="Oz", on_failure="fail")
+        line = loading(site, own=own, model=uri, levels="Oz", on_failure="fail")
         return lambda file, target: clang(file, target, *line)
 
     def channel(file: Path, target: Path) -> list[str]:

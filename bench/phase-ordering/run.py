@@ -27,6 +27,7 @@ from shared import ROOT, parser, report, used
 
 sys.path.insert(0, str(ROOT))
 
+from mlbridge import files
 from mlbridge.recording import Recording
 from programs.corpus import extracted
 from programs.plugin import MODEL, compiled, plugin_flags
@@ -70,11 +71,9 @@ class Setup:
         return [action for action in episode.stacked("action").ravel().tolist() if action != stop]
 
     def bare_flags(self, order: list[int]) -> list[str]:
-        options = [f"={','.join(map(str, order))}", f"-actions={self.actions}"]
-        flags = ["-Xclang", f"-fpass-plugin={self.bare}"]
-        for option in options:
-            flags += ["-Xclang", "-mllvm", "-Xclang", f"-bare-phase-ordering{option}"]
-        return flags
+        option = "-bare-phase-ordering"
+        steps = f"{option}={','.join(map(str, order))}"
+        return files.clang_words(str(self.bare), steps, f"{option}-actions={self.actions}")
 
     def function_flags(self, order: list[int]) -> list[str]:
         text = ",".join(map(str, order))

@@ -101,11 +101,10 @@ def polly(folder: Path) -> Site:
     source = folder / "nests.c"
     source.write_text("".join(NEST.format(n, 50 + n % 49) for n in range(FEW)))
     plugin = mlbridge.files.plugin("polly-tiling")
-    option = ["-Xclang", "-mllvm", "-Xclang"]
 
     def ask(uri: str, work: Path) -> None:
-        asking = ["-Xclang", f"-fpass-plugin={plugin}", *option, f"-polly-tiling-model={uri}"]
-        asking += [*option, "-polly-tiling-on-failure=fail"]
+        options = (f"-polly-tiling-model={uri}", "-polly-tiling-on-failure=fail")
+        asking = mlbridge.files.clang_words(plugin, *options)
         command = ["clang-22", "-O3", "-mllvm", "-polly", *asking]
         run(*command, "-c", source, "-o", work / "made.o")
 

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from beyond_llvm import ENVIRONMENT
+from building import attempt, run
 from once import SharedBuild
 from onnx import TensorProto, helper, numpy_helper
 
@@ -19,28 +18,6 @@ import mlbridge
 
 FEATURES, HIDDEN, ACTIONS = 6, 24, 3
 ADVICES = ["leave", "inline", "inline early"]
-
-
-# The programs lie elsewhere, and would not find this one.
-RUNTIME = str(Path(onnxruntime.__file__).parent / "capi")
-ENVIRONMENT = {"MLBRIDGE_ONNXRUNTIME": RUNTIME, **os.environ}
-
-
-def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        list(map(str, command)),
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-        env=ENVIRONMENT,
-    )
-
-
-def must(*command: str | Path) -> str:
-    done = run(*command)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def save_network(path: Path) -> None:
@@ -96,14 +73,14 @@ def build(prefix: Path, shared_build: SharedBuild) -> Path:
         network, shared = folder / "advice.onnx", folder / "advice.so"
         save_network(network)
         flags = "-Wall -Wextra -Werror"
-        must(
+        run(
             *("cmake", "-S", Path(__file__).parent, "-B", folder, "-G", "Ninja"),
             *(f"-DCMAKE_PREFIX_PATH={prefix}", f"-DNETWORK={network}", f"-DCMAKE_C_FLAGS={flags}"),
             f"-DCMAKE_CXX_FLAGS={flags} -fno-exceptions -fno-rtti",
             f"-DMLBRIDGE_COMMAND={Path(sys.executable).with_name('mlbridge')}",
         )
-        must("cmake", "--build", folder)
-        must(sys.executable, "-m", "mlbridge", "aot", network, "--shared", "-o", shared)
+        run("cmake", "--build", folder)
+        run(sys.executable, "-m", "mlbridge", "aot", network, "--shared", "-o", shared)
 
     return shared_build("inlining", make)
 
@@ -139,7 +116,7 @@ def test_the_option_alone_chooses_the_engine(
     build: Path, network: Path, module: Path, uris: dict[str, str], language: str, engine: str
 ) -> None:
     modules = [module] * 3
-    done = run(build / f"inlining-{language}", uris[engine], *modules)
+    done = attempt(build / f"inlining-{language}", uris[engine], *modules, env=ENVIRONMENT)
     assert (done.returncode, done.stderr) == (0, "")
     wanted = expected(network, module) * 3
     assert len({advice for _, advice, _ in wanted}) == len(ADVICES)
@@ -152,7 +129,7 @@ def test_the_option_alone_chooses_the_engine(
 @pytest.mark.parametrize("language", ["cpp", "c"])
 def test_without_a_model_the_heuristic_decides(build: Path, module: Path, language: str) -> None:
     for uri, says in (("aot:advise", "did you mean 'advice'"), ("native:/no.onnx", "/no.onnx")):
-        done = run(build / f"inlining-{language}", uri, module)
+        done = attempt(build / f"inlining-{language}", uri, module, env=ENVIRONMENT)
         assert done.returncode == 0 and says in done.stderr
         lines = done.stdout.splitlines()
         assert lines == [f"{x.split()[0]}: inline" for x in module.read_text().splitlines()]

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
-from beyond_llvm import RUNNERS, asked, record, tiles_network
+from beyond_llvm import ENVIRONMENT, RUNNERS, TILES, asked, record, tiles_network
 from building import run
+from compiler import serving
 from once import SharedBuild
 from sampling import runners_of
 
@@ -23,9 +21,6 @@ import mlbridge
 
 HERE = Path(__file__).parent
 DEFAULTS = ["product 32 32 32 same", "transposition 32 32 same", "sums 32 32 same"]
-ENVIRONMENT = {"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")} | dict(
-    os.environ
-)
 KILLED = """
 import os, sys, mlbridge
 asked = 0
@@ -82,17 +77,6 @@ def test_every_runner_chooses_the_same(
     record("choose_tiles", runner, count, 3 * count, found == expected)
 
 
-def served(tmp_path: Path, policy: Any) -> Any:
-    specs = mlbridge.TensorSpec
-    signature = mlbridge.Signature(
-        [specs("loops", "float32", [8, 9])], [specs("sizes", "int64", [8])]
-    )
-    server = mlbridge.Server(f"unix:{tmp_path}/s", signature)
-    thread = threading.Thread(target=server.serve_forever, args=(policy,))
-    thread.start()
-    return server, thread
-
-
 def test_what_a_model_sees(program: Path, tmp_path: Path) -> None:
     seen: list[Any] = []
 
@@ -100,13 +84,8 @@ def test_what_a_model_sees(program: Path, tmp_path: Path) -> None:
         seen.append(np.array(observation["loops"]))
         return [1, 4096, 7, 0, 0, 0, 0, 0]
 
-    server, thread = served(tmp_path, policy)
-    try:
-        lines, said = tiled(program, f"unix:{tmp_path}/s", 20)
-    finally:
-        server.stop()
-        thread.join()
-        server.close()
+    with serving(policy, tmp_path, TILES) as uri:
+        lines, said = tiled(program, uri, 20)
     assert not said
     assert lines == ["product 1 20 7 same", "transposition 1 20 same", "sums 1 20 same"]
     assert seen[0][:3].tolist() == [
@@ -119,13 +98,8 @@ def test_what_a_model_sees(program: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sizes", [[0] * 8, [-3] * 8, [4, 4097, 4, 4, 4, 4, 4, 4], [2**62] * 8])
 def test_sizes_that_cannot_be_used(program: Path, tmp_path: Path, sizes: list[int]) -> None:
-    server, thread = served(tmp_path, lambda observation, context: sizes)
-    try:
-        lines, said = tiled(program, f"unix:{tmp_path}/s")
-    finally:
-        server.stop()
-        thread.join()
-        server.close()
+    with serving(lambda *_: sizes, tmp_path, TILES) as uri:
+        lines, said = tiled(program, uri)
     assert lines == DEFAULTS
     bad = next(size for size in sizes if not 1 <= size <= 4096)
     assert said.count("warning: ") == 1 and f"sizes: {bad} for loop" in said

@@ -169,10 +169,8 @@ def search(sample: Sample, stated: dict[str, list], minutes: float, folder: Path
     def value(table: Table) -> float:
         path = folder / "policy.onnx"
         onnx.save(network(table, stated["users"]), path)
-        plugin = ["-Xclang", f"-fpass-plugin={files.plugin('inliner')}"]
-        ratios = sample.ratios(
-            [*plugin, *("-Xclang", "-mllvm", "-Xclang"), f"-inliner-model=native:{path}"]
-        )
+        option = f"-inliner-model=native:{path}"
+        ratios = sample.ratios(files.clang_words(files.plugin("inliner"), option))
         show(table, ratios)
         excess = sum(max(0.0, math.log(ratio) - 0.006) for ratio in ratios.values())
         return math.log(mean(ratios)) + 5 * excess / len(ratios)

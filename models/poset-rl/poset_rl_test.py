@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import onnx
 import pytest
+from compiler import printed_flags
 from modules import SUM, unoptimized
 
 from mlbridge.gym import PhaseOrdering
@@ -29,10 +28,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def compiled(model: str, source: Path) -> tuple[list[str], bytes]:
     """The groups that were run, and the object."""
-    flags = [sys.executable, "-m", "mlbridge", "flags", "phase-ordering", "--model", model]
-    line = subprocess.run(flags, capture_output=True, text=True, check=True).stdout
+    line = printed_flags("phase-ordering", "--model", model)
     made = source.with_suffix(".o")
-    command = ["clang-22", *shlex.split(line), "-Oz", "-Werror=backend-plugin"]
+    command = ["clang-22", *line, "-Oz", "-Werror=backend-plugin"]
     command += ["-Rpass=phase-ordering", "-c", str(source), "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     said = [text.partition("step ")[2] for text in done.stderr.splitlines() if "step " in text]

@@ -226,9 +226,8 @@ def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
             "-o",
             os.devnull,
         ]
-        command += ["-Xclang", f"-fpass-plugin={plugin}"]
-        for name, value in told.items():
-            command += ["-Xclang", "-mllvm", "-Xclang", f"-phase-ordering-{name}={value}"]
+        options = (f"-phase-ordering-{name}={value}" for name, value in told.items())
+        command += files.clang_words(str(plugin), *options)
         ran = measuring.run(command, timeout=_LIMIT)
         logs = list((place / "log").glob("*.trials.json")) if (place / "log").is_dir() else []
         log = json.loads(logs[0].read_text(encoding="utf-8")) if len(logs) == 1 else {"trials": []}

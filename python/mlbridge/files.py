@@ -27,6 +27,18 @@ def gcc_plugin(name: str) -> str:
     return os.path.join(PACKAGE, "plugins", f"{name}.so")
 
 
+def clang_words(plugin: str, *options: str, llvm: int = 22) -> list[str]:
+    """Has stock clang load a plugin, and gives options to LLVM."""
+    # The older one reads options of LLVM before it loads pass plugins.
+    early = ["-Xclang", "-load", "-Xclang", plugin] if llvm < 22 else []
+    return [*early, "-Xclang", f"-fpass-plugin={plugin}", *llvm_words(*options)]
+
+
+def llvm_words(*options: str) -> list[str]:
+    """Has clang give options to LLVM, in compilations only."""
+    return [word for option in options for word in ("-Xclang", "-mllvm", "-Xclang", option)]
+
+
 def action_list(optimization: str) -> str:
     """The JSON file of the actions that a plugin has built in, whether or not it is there."""
     return os.path.join(PACKAGE, "plugins", f"{optimization}-actions.json")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from building import attempt, run
 from onnx import TensorProto, helper, save
 from sampling import LLVMS
 
@@ -100,20 +101,10 @@ class Place:
         return Ran(done.returncode, done.stderr, sites)
 
     def call(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            list(map(str, words)),
-            cwd=self.folder,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=HANGS,
-            check=False,
-        )
+        return attempt(*words, cwd=self.folder, env=self.env, timeout=HANGS)
 
     def must(self, *words: str | Path) -> str:
-        done = self.call(*words)
-        assert done.returncode == 0, f"{words} gave {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout
+        return run(*words, cwd=self.folder, env=self.env, timeout=HANGS)
 
     @property
     def env(self) -> dict[str, str]:

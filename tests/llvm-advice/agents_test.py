@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import advised
 import numpy as np
 import pytest
 from agents import RUNNERS, answering
+from building import run
+from compiler import loading
 from once import SharedBuild
 from reports import add_row
 from runners_test import REAL, digest, real
@@ -53,7 +54,7 @@ def programs(site: str, are_real: bool) -> dict[str, Callable[[Sequence[str], Pa
 
     def small(compiler: Sequence[str], folder: Path) -> list[bytes]:
         made = folder / "made.o"
-        advised.run(*compiler, level, "-w", "-c", source, "-o", made)
+        run(*compiler, level, "-w", "-c", source, "-o", made)
         return [made.read_bytes()]
 
     if not are_real:
@@ -73,7 +74,7 @@ def made_by(runner: str, site: str, are_real: bool, folder: Path) -> Made:
             log.mkdir(parents=True)
             more: dict[str, Any] = {"on_failure": "fail", "deadline": "60s"}
             model = "; ".join(f"{one}?record={log}" for one in uri.split("; "))
-            asked = advised.options(site, model, **more)
+            asked = loading(site, model=model, **more)
             made[program] = digest(build(["clang-22", *asked], place)), recorded(log)
     return made
 

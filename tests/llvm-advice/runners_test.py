@@ -10,31 +10,30 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import advised
 import linked
 import pytest
+from advised import MAIN
 from advising import PROGRAM, evicting_network
+from beyond_llvm import asked
+from building import run
+from compiler import loading
 from once import SharedBuild
 from reports import add_row
 from sampling import SAMPLED_RUNNER, nightly
 
 import mlbridge
 from mlbridge.llvm_channel.log import TrainingLog
-from mlbridge.loading import load
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "test" / "llvm-advice.json"
 REAL = "zlib bzip2 lz4 lua jansson cjson pugixml jsoncpp tinyxml2 double-conversion".split()
 SITES = {"inliner": "inlining_decision", "regalloc-eviction": "index_to_evict"}
-#: Where a server listens, in a folder.
-SERVERS = {"unix": "unix:{}/s", "pipe": "pipe:{}/p/", "grpc": "grpc:localhost:0"}
-RUNNERS = ("native", "channel", "onnx", "aot", *SERVERS, "tfaot")
+RUNNERS = ("native", "channel", "onnx", "aot", "unix", "pipe", "grpc", "tfaot")
 #: Compiles a program with this compiler: its objects.
 Build = Callable[[Sequence[str], Path], list[bytes]]
 #: For each file, what was decided in it.
@@ -45,7 +44,7 @@ Made = dict[str, tuple[str, Decisions]]
 
 def small(source: Path, compiler: Sequence[str], folder: Path) -> list[bytes]:
     target = folder / "object.o"
-    advised.run(*compiler, "-Oz", "-c", source, "-o", target)
+    run(*compiler, "-Oz", "-c", source, "-o", target)
     return [target.read_bytes()]
 
 
@@ -64,7 +63,7 @@ def programs(folder: Path, are_real: bool) -> dict[str, Build]:
     if are_real:
         return {name: lambda c, f, name=name: real(name, c, f) for name in REAL}  # type: ignore[misc]
     plus = folder / "main.cpp"
-    plus.write_text(advised.MAIN)
+    plus.write_text(MAIN)
     return {
         path.name: lambda c, f, path=path: small(path, c, f)  # type: ignore[misc]
         for path in (PROGRAM, plus)
@@ -82,34 +81,12 @@ def policy_of(site: str, folder: Path) -> Path:
 @contextlib.contextmanager
 def answering(runner: str, policy: Path, folder: Path) -> Iterator[str]:
     """The URI of the policy, while this lasts."""
-    if runner in ("onnx", "native"):
-        yield f"{runner}:{policy}"
-    elif runner == "tfaot":
+    if runner == "tfaot":
         linked.build(folder)
         yield linked.uri("inliner" if policy.parent.name == "inliner-size" else "regalloc-eviction")
-    elif runner == "aot":
-        made = folder / "policy.so"
-        command = [sys.executable, "-m", "mlbridge", "aot", str(policy), "-o", str(made)]
-        subprocess.run(command, check=True, timeout=300)
-        yield f"aot:{made}"
     else:
-        served = load(str(policy))
-        ready = threading.Event()
-        place: list[mlbridge.Server] = []
-
-        def listening(server: mlbridge.Server) -> None:
-            place.append(server)
-            ready.set()
-
-        at = SERVERS[runner].format(folder)
-        thread = threading.Thread(target=served.serve, args=(at,), kwargs={"ready": listening})
-        thread.start()
-        assert ready.wait(60)
-        try:
-            yield place[0].address
-        finally:
-            place[0].stop()
-            thread.join(60)
+        with asked(runner, policy, folder) as uri:
+            yield uri
 
 
 def recorded(folder: Path, name: str) -> Decisions:
@@ -146,9 +123,9 @@ def made_by(runner: str, site: str, are_real: bool, folder: Path) -> Made:
                 command = [sys.executable, "-m", "mlbridge", "run", "--log", str(log)]
                 compiler = [*command, "--advise", f"{site}=native:{policy}", "--", clang]
             else:
-                more = {"levels": "Oz", "log": str(log), "deadline": "60s"}
+                more: dict[str, Any] = {"levels": "Oz", "log": str(log), "deadline": "60s"}
                 own = linked.plugin(site, folder) if runner == "tfaot" else None
-                compiler = [clang, *advised.options(site, uri, 22, own, **more)]
+                compiler = [clang, *loading(site, own=own, model=uri, **more)]
             made[program] = digest(build(compiler, place)), recorded(log, SITES[site])
     return made
 

@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 from compare import COMPILING, CSMITH, UNFIT, Verdict, run
+from compiler import printed_flags
 from csmith import OPTIONS, generate
 from onnx import TensorProto, helper, numpy_helper
 from tally import BAD, Tally, save
 from tqdm import tqdm
-from ways import flags
 
 SUITE = "unchanged"
 #: Options of the compiler, of which a program takes some.
@@ -82,7 +82,7 @@ def ways(folder: Path) -> list[Stock]:
     gone = f"unix:{folder}/nobody.sock"
 
     def way(optimization: str, name: str, levels: str, *options: str, decided: str = "") -> Stock:
-        line = flags(optimization, "--deadline", "60s", *options)
+        line = printed_flags(optimization, "--deadline", "60s", *options)
         return Stock(optimization, name, levels, line, decided)
 
     all_levels = "O0 O1 O2 O3 Os Oz"

@@ -5,14 +5,16 @@ it ships and with agents that decide at random."""
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from mlbridge.optimizations import OPTIMIZATIONS
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "shared"), str(ROOT / "models" / "shared")]
+from compiler import printed_flags  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,6 @@ class Way:
         return "g++-12" if self.gcc else "clang++-22"
 
 
-@cache
-def flags(*arguments: str) -> tuple[str, ...]:
-    """What `mlbridge flags` prints."""
-    command = [sys.executable, "-m", "mlbridge", "flags", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return tuple(shlex.split(done.stdout))
-
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "models" / "shared"))
 SETTINGS = ["stock", "size", "speed", "inline-less", "inline-more", "unroll", "keep-loops"]
 SIZE, ALL, LOOPS = "Os Oz", "O1 O2 O3 Os Oz", "O2 O3"
 #: Each optimization as it ships, at its own levels, and others.
@@ -105,7 +97,7 @@ def way(optimization: str, name: str, seed: int) -> Way:
         optimization,
         name,
         tuple(LEVELS[optimization, name].split()),
-        flags(optimization, "--deadline", "60s", *options[name]),
+        printed_flags(optimization, "--deadline", "60s", *options[name]),
         gcc=OPTIMIZATIONS[optimization].compiler == "gcc",
         never_larger=optimization == "phase-ordering" and name != "policy",
     )

@@ -1,26 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compilers whose questions are answered by models, and models that answer them."""
+"""A program with much to inline, and small networks that answer compilers' questions."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-import mlbridge.files
-
-#: The plugin of each question, and what its options begin with.
-PLUGINS = {
-    "inliner": ("inliner", "inliner"),
-    "regalloc-eviction": ("regalloc-advice", "regalloc-eviction"),
-    "regalloc-priority": ("regalloc-advice", "regalloc-priority"),
-    "register-allocation": ("register-allocation", "register-allocation"),
-    "loop-distribution": ("loop-distribution", "loop-distribution"),
-}
 MAIN = """
 #include <cstdio>
 #include <string>
@@ -53,42 +41,6 @@ int main(int count, char **) {
   return 0;
 }
 """
-
-
-def plugin(site: str, version: int = 22) -> Path:
-    """The plugin's file, which must be there."""
-    path = Path(mlbridge.files.plugin(PLUGINS[site][0], version))
-    assert path.is_file(), f"the plugin is not there: {path}"
-    return path
-
-
-def options(
-    site: str, model: str, version: int = 22, own: str | Path | None = None, **settings: Any
-) -> list[str]:
-    """What `mlbridge flags` would print; `own` is another plugin."""
-    prefix = PLUGINS[site][1]
-    path = own or plugin(site, version)
-    line = [] if version >= 22 else ["-Xclang", "-load", "-Xclang", str(path)]
-    line += ["-Xclang", f"-fpass-plugin={path}"]
-    for key, value in {"model": model, **settings}.items():
-        line += ["-Xclang", "-mllvm", "-Xclang", f"-{prefix}-{key.replace('_', '-')}={value}"]
-    return line
-
-
-def run(*command: str | Path, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
-    """At most ten minutes."""
-    done: subprocess.CompletedProcess[str] = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        **more,
-    )
-    if check:
-        assert done.returncode == 0, done.stderr
-    return done
 
 
 def threshold_policy(path: Path, limit: int = 25, feature: str = "callsite_cost") -> Path:

@@ -17,6 +17,8 @@ from building import ROOT, run
 from onnx import TensorProto, helper, numpy_helper
 from reports import add_row
 
+import mlbridge
+
 #: In which ONNX Runtime is found.
 ENVIRONMENT = {"MLBRIDGE_ONNXRUNTIME": str(Path(onnxruntime.__file__).parent / "capi")} | dict(
     os.environ
@@ -29,6 +31,10 @@ TRANSPORTS = {
     "grpc": "grpc:localhost:0",
 }
 RUNNERS = ["native", "onnx", "aot", *TRANSPORTS]
+#: The signature of choose_tiles.c.
+TILES = mlbridge.Signature(
+    [mlbridge.TensorSpec("loops", "float32", [8, 9])], [mlbridge.TensorSpec("sizes", "int64", [8])]
+)
 
 
 @contextlib.contextmanager

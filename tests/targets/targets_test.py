@@ -4,14 +4,12 @@ make, and stock clang's output where an optimization has nothing to do."""
 
 from __future__ import annotations
 
-import shlex
 import subprocess
-import sys
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
+from compiler import printed_flags
 from sampling import nightly
 
 SOURCE = """
@@ -65,15 +63,8 @@ class Way:
         return " ".join((self.optimization, *self.options))
 
     @property
-    def flags(self) -> list[str]:
-        return flags(self.optimization, *self.options)
-
-
-@cache
-def flags(*arguments: str) -> list[str]:
-    command = [sys.executable, "-m", "mlbridge", "flags", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    return shlex.split(done.stdout)
+    def flags(self) -> tuple[str, ...]:
+        return printed_flags(self.optimization, *self.options)
 
 
 WAYS = [

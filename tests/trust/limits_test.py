@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import advised
 import onnxruntime
 import pytest
+from compiler import loading
 from sampling import nightly
 from users import need_another_user
 
@@ -52,7 +52,7 @@ class Place:
             command = [sys.executable, "-m", "mlbridge", "aot"]
             subprocess.run([*command, MODEL, "-o", network], check=True)
         own = package / "plugins" / "mlbridge-inliner.so"
-        return advised.options("inliner", self.uris[runner], own=own)
+        return loading("inliner", own=own, model=self.uris[runner])
 
     def compile(
         self, name: str, limit: tuple[str, int], flags: list[str], user: int | None = None

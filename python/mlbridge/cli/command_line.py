@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 
+from .. import files
 from .models import needed_files
 from .request import Query, Request
 
@@ -24,13 +25,10 @@ def words(request: Request) -> list[str]:
     # Plain assembly and linking use none of this, which is not worth a warning.
     line = ["--start-no-unused-arguments"]
     for plugin in dict.fromkeys(query.plugin for query in request.queries):
-        if request.llvm < 22:  # which reads options of LLVM before it loads pass plugins
-            line += ["-Xclang", "-load", "-Xclang", plugin]
-        line += ["-Xclang", f"-fpass-plugin={plugin}"]
+        line += files.clang_words(plugin, llvm=request.llvm)
     for query in request.queries:
         own = (f"-{query.optimization.name}-{text}" for text in plugin_options(request, query))
-        for option in (*query.optimization.compiler_options, *own):
-            line += ["-Xclang", "-mllvm", "-Xclang", option]
+        line += files.llvm_words(*query.optimization.compiler_options, *own)
     # The warning of a fallback must not become an error under -Werror.
     return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]
 

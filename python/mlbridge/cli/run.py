@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from .. import files
 from ..llvm_channel.guardian import ENDING, SIGNALS, Guardian, end_processes, line_for
 from ..llvm_channel.pair import ChannelPair
 from ..optimizations import OPTIMIZATIONS
@@ -127,7 +128,7 @@ def flags(channels: dict[str, str], tool: str, version: int, arguments: list[str
     if arguments[:1] == ["-cc1"]:
         return [*arguments, *(word for option in added for word in ("-mllvm", option))]
     # Handed to compilations alone: assembling a .S file and linking must not see it.
-    words = [word for option in added for word in ("-Xclang", "-mllvm", "-Xclang", option)]
+    words = files.llvm_words(*added)
     return ["--start-no-unused-arguments", *words, "--end-no-unused-arguments", *arguments]
 
 

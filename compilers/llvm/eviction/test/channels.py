@@ -4,6 +4,7 @@ policy. A policy takes the function's name and the features, by name, and return
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from allocator import serving
+from compiler import options, serving
 
 import mlbridge
 
@@ -136,13 +137,13 @@ def over_channels(
     """Runs stock llc with these advisors in interactive mode."""
     asked = Asked()
     folder.mkdir()
-    options: list[str] = []
+    interactive: list[str] = []
     for question in questions:
         enable, base = OPTIONS[question]
-        options += [enable, f"{base}{folder / question}"]
+        interactive += [enable, f"{base}{folder / question}"]
     channels = [Channel(folder / question) for question in questions]
     try:
-        with subprocess.Popen([*command, *options]) as process:
+        with subprocess.Popen([*command, *interactive]) as process:
             ended = os.pidfd_open(process.pid)
             try:
                 until = time.monotonic() + SECONDS
@@ -166,19 +167,22 @@ def over_channels(
 
 
 def over_plugin(
-    command: Sequence[str | Path], questions: Sequence[str], policy: Policy, plugin: Path, at: Path
+    command: Sequence[str | Path],
+    questions: Sequence[str],
+    policy: Policy,
+    plugin: Path,
+    folder: Path,
 ) -> Asked:
-    """Runs stock llc with the plugin, which asks a server at this socket."""
+    """Runs stock llc with the plugin, which asks a server whose socket is in this folder."""
     asked = Asked()
 
     def answer(features: Features, context: mlbridge.Context) -> Any:
         advice = asked.ask(policy, context.context, features)
         return np.array([advice], np.int64 if "mask" in features else np.float32)
 
-    models = [f"-regalloc-{question}-model=unix:{at}" for question in questions]
-    models += [f"-regalloc-{question}-on-failure=fail" for question in questions]
     compiler, *rest = command
-    with serving(answer, at):
-        full = [compiler, "-load", plugin, *models, *rest]
+    with serving(answer, folder) as uri:
+        told = [options(f"regalloc-{q}", model=uri, on_failure="fail") for q in questions]
+        full = [compiler, "-load", plugin, *itertools.chain(*told), *rest]
         subprocess.run(full, check=True, timeout=SECONDS)
     return asked

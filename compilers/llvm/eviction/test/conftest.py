@@ -1,33 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The plugin, and the compilers that load it."""
+"""The compilers whose plugin is tested."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from allocator import Allocator
+from compiler import Compiler
 from sampling import LLVMS
 
-import mlbridge.files
-
-
-def plugin(version: int) -> Path:
-    folder = os.environ.get("MLBRIDGE_REGALLOC_ADVICE_PLUGINS")
-    path = Path(mlbridge.files.plugin("regalloc-advice", version))
-    if folder:
-        path = Path(folder) / path.name
-    assert path.is_file(), f"the plugin is not there: {path}"
-    return path
+INPUTS = Path(__file__).resolve().parent / "inputs"
+FLAGS = ("-O2", "-fno-vectorize")
 
 
 @pytest.fixture
-def allocator(tmp_path: Path) -> Allocator:
-    return Allocator(plugin(22), tmp_path)
+def compiler(tmp_path: Path) -> Compiler:
+    return Compiler("regalloc-eviction", tmp_path, inputs=INPUTS, flags=FLAGS)
 
 
 @pytest.fixture(params=LLVMS)
-def each_allocator(request: pytest.FixtureRequest, tmp_path: Path) -> Allocator:
-    """Of each LLVM that it is for."""
-    return Allocator(plugin(request.param), tmp_path, request.param)
+def each_compiler(request: pytest.FixtureRequest, tmp_path: Path) -> Compiler:
+    """One for each LLVM that the plugin is for."""
+    return Compiler("regalloc-eviction", tmp_path, request.param, inputs=INPUTS, flags=FLAGS)

@@ -13,7 +13,7 @@ import channels
 import numpy as np
 import policies
 import pytest
-from allocator import INPUTS, Allocator, Made, serving
+from compiler import Compiled, Compiler, options, serving
 
 import mlbridge
 
@@ -22,70 +22,69 @@ def index(value: int) -> Any:
     return np.array([value], np.int64)
 
 
-def check_warns_once(made: Made, *texts: str) -> None:
-    warnings = [line for line in made.said.splitlines() if "warning:" in line]
-    assert len(warnings) == 1, made.said
-    assert "error:" not in made.said
+def check_warns_once(made: Compiled, *texts: str) -> None:
+    assert len(made.warnings) == 1, made.stderr
+    assert "error:" not in made.stderr
     for text in ("regalloc-eviction: ", "LLVM's own heuristic decides", *texts):
-        assert text in warnings[0]
+        assert text in made.warnings[0]
 
 
-def check_fails(made: Made, *texts: str) -> None:
+def check_fails(made: Compiled, *texts: str) -> None:
     assert made.code != 0
-    errors = [line for line in made.said.splitlines() if "error:" in line]
-    assert all(any(text in line for line in errors) for text in texts), made.said
+    errors = [line for line in made.stderr.splitlines() if "error:" in line]
+    assert all(any(text in line for line in errors) for text in texts), made.stderr
 
 
-def test_without_a_model_nothing_changes(each_allocator: Allocator) -> None:
-    allocator = each_allocator
-    bitcode = allocator.bitcode("floats.c")
-    assert allocator.llc(bitcode, deadline="1s").object == allocator.llc(bitcode).object
+def test_without_a_model_nothing_changes(each_compiler: Compiler) -> None:
+    compiler = each_compiler
+    bitcode = compiler.bitcode("floats.c")
+    assert compiler.llc(bitcode, deadline="1s").object == compiler.llc(bitcode).object
 
 
 @pytest.mark.parametrize(
-    ("each_allocator", "scheme"),
+    ("each_compiler", "scheme"),
     [(22, "native"), (22, "onnx"), (19, "native")],
-    indirect=["each_allocator"],
+    indirect=["each_compiler"],
 )
-def test_a_network_decides_in_llc_and_clang(each_allocator: Allocator, scheme: str) -> None:
-    allocator = each_allocator
-    model = f"{scheme}:{policies.least_used(allocator.folder / 'policy.onnx')}"
-    compilers: list[Callable[..., Made]] = [
-        lambda **settings: allocator.llc(allocator.bitcode("integers.cpp"), **settings),
-        lambda **settings: allocator.clang("floats.c", "-O3", **settings),
+def test_a_network_decides_in_llc_and_clang(each_compiler: Compiler, scheme: str) -> None:
+    compiler = each_compiler
+    model = f"{scheme}:{policies.least_used(compiler.folder / 'policy.onnx')}"
+    compilers: list[Callable[..., Compiled]] = [
+        lambda **settings: compiler.llc(compiler.bitcode("integers.cpp"), **settings),
+        lambda **settings: compiler.clang("floats.c", "-O3", **settings),
     ]
     for compile in compilers:
         plain = compile()
-        before, printed = plain.object, allocator.output(plain)
+        before, printed = plain.object, compiler.output(plain)
         made = compile(model=model, on_failure="fail")
-        assert not made.said
+        assert not made.stderr
         assert made.object != before
-        assert allocator.output(made) == printed
+        assert compiler.output(made) == printed
 
 
 @pytest.mark.parametrize("source", ["floats.c", "integers.cpp"])
 @pytest.mark.parametrize("level", ["-O2", "-Oz"])
 def test_the_default_is_what_llvm_would_have_done(
-    each_allocator: Allocator, source: str, level: str
+    each_compiler: Compiler, source: str, level: str
 ) -> None:
-    allocator = each_allocator
-    bitcode = allocator.bitcode(source, level)
-    plain = allocator.llc(bitcode).object
-    model = f"native:{policies.stock(allocator.folder / 'policy.onnx')}"
+    compiler = each_compiler
+    bitcode = compiler.bitcode(source, level)
+    plain = compiler.llc(bitcode).object
+    model = f"native:{policies.stock(compiler.folder / 'policy.onnx')}"
     asked: list[int] = []
 
     def answer(features: Any, context: mlbridge.Context) -> Any:
         asked.append(int(features["eviction_default"][0]))
         return features["eviction_default"]
 
-    assert allocator.llc(bitcode, model=model, on_failure="fail").object == plain
-    with serving(answer, allocator.folder / "socket") as uri:
-        assert allocator.llc(bitcode, model=uri, on_failure="fail").object == plain
+    assert compiler.llc(bitcode, model=model, on_failure="fail").object == plain
+    with serving(answer, compiler.folder) as uri:
+        assert compiler.llc(bitcode, model=uri, on_failure="fail").object == plain
     assert len(set(asked)) > 5 and channels.NONE in asked
 
 
-def test_how_hot_the_function_is(each_allocator: Allocator) -> None:
-    allocator = each_allocator
+def test_how_hot_the_function_is(each_compiler: Compiler) -> None:
+    compiler = each_compiler
     found: dict[str, set[float]] = {}
 
     def answer(features: Any, context: mlbridge.Context) -> Any:
@@ -93,24 +92,24 @@ def test_how_hot_the_function_is(each_allocator: Allocator) -> None:
         found.setdefault(context.context, set()).add(frequency)
         return features["eviction_default"]
 
-    with serving(answer, allocator.folder / "socket") as uri:
+    with serving(answer, compiler.folder) as uri:
         for flags in (["-O2", "-fno-inline"], ["-O2"]):
-            allocator.llc(allocator.bitcode("floats.c", *flags), model=uri, on_failure="fail")
+            compiler.llc(compiler.bitcode("floats.c", *flags), model=uri, on_failure="fail")
     (loop,), (nested,) = found["mix"], found["main"] - found["mix"]
     assert 10 < loop < 40
     assert 2 * loop < nested  # it is called in a loop of three
 
 
-def test_a_server_decides_as_the_same_network_in_process(allocator: Allocator) -> None:
-    path = policies.least_used(allocator.folder / "policy.onnx")
-    bitcode = allocator.bitcode("floats.c")
-    inside = allocator.llc(bitcode, model=f"native:{path}", on_failure="fail").object
+def test_a_server_decides_as_the_same_network_in_process(compiler: Compiler) -> None:
+    path = policies.least_used(compiler.folder / "policy.onnx")
+    bitcode = compiler.bitcode("floats.c")
+    inside = compiler.llc(bitcode, model=f"native:{path}", on_failure="fail").object
 
     def answer(features: Any, context: mlbridge.Context) -> Any:
         return index(int(channels.least_used(context.context, features)))
 
-    with serving(answer, allocator.folder / "socket") as uri:
-        assert allocator.llc(bitcode, model=uri, on_failure="fail").object == inside
+    with serving(answer, compiler.folder) as uri:
+        assert compiler.llc(bitcode, model=uri, on_failure="fail").object == inside
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_a_server_decides_as_the_same_network_in_process(allocator: Allocator) -
     ],
 )
 def test_levels_are_those_of_functions(
-    allocator: Allocator, levels: str, flags: list[str], expected: set[str]
+    compiler: Compiler, levels: str, flags: list[str], expected: set[str]
 ) -> None:
     asked: set[str] = set()
 
@@ -132,18 +131,18 @@ def test_levels_are_those_of_functions(
         asked.update(name for name in ("round", "main", "small") if name in context.context)
         return features["li_size"].astype(np.float32).reshape(1)
 
-    bitcode = allocator.bitcode("integers.cpp")
-    with serving(answer, allocator.folder / "socket") as uri:
-        options = {"model": uri, "levels": levels, "on_failure": "fail"}
-        allocator.llc(bitcode, *flags, *allocator.options(options, "priority"), deadline="5s")
+    bitcode = compiler.bitcode("integers.cpp")
+    with serving(answer, compiler.folder) as uri:
+        asking = options("regalloc-priority", model=uri, levels=levels, on_failure="fail")
+        compiler.llc(bitcode, *flags, *asking, deadline="5s").checked()
     assert asked == expected
 
 
-def test_code_that_is_not_optimized_is_left_alone(each_allocator: Allocator) -> None:
-    allocator = each_allocator
-    plain = allocator.clang("floats.c", "-O0").object
-    made = allocator.clang("floats.c", "-O0", model="native:/nowhere.onnx", on_failure="fail")
-    assert made.object == plain and not made.said
+def test_code_that_is_not_optimized_is_left_alone(each_compiler: Compiler) -> None:
+    compiler = each_compiler
+    plain = compiler.clang("floats.c", "-O0").object
+    made = compiler.clang("floats.c", "-O0", model="native:/nowhere.onnx", on_failure="fail")
+    assert made.object == plain and not made.stderr
 
 
 BAD_NETWORKS: dict[str, tuple[Callable[[Path], str], list[str]]] = {
@@ -158,28 +157,28 @@ BAD_NETWORKS: dict[str, tuple[Callable[[Path], str], list[str]]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_NETWORKS)
-def test_a_bad_network(each_allocator: Allocator, kind: str) -> None:
-    allocator = each_allocator
+def test_a_bad_network(each_compiler: Compiler, kind: str) -> None:
+    compiler = each_compiler
     make, texts = BAD_NETWORKS[kind]
-    model = "native:" + make(allocator.folder / "bad.onnx")
-    bitcode = allocator.bitcode("floats.c")
-    plain = allocator.llc(bitcode).object
-    made = allocator.llc(bitcode, model=model)
+    model = "native:" + make(compiler.folder / "bad.onnx")
+    bitcode = compiler.bitcode("floats.c")
+    plain = compiler.llc(bitcode).object
+    made = compiler.llc(bitcode, model=model)
     check_warns_once(made, "bad.onnx", *texts)
     assert made.object == plain
-    check_fails(allocator.llc(bitcode, model=model, on_failure="fail", check=False), *texts)
+    check_fails(compiler.llc(bitcode, model=model, on_failure="fail"), *texts)
 
 
 @pytest.mark.parametrize("kind", ["raises", "dies", "silent", "masked"])
-def test_a_server_that_fails_in_the_middle(allocator: Allocator, kind: str) -> None:
-    printed = allocator.output(allocator.clang("integers.cpp", "-O2"))
+def test_a_server_that_fails_in_the_middle(compiler: Compiler, kind: str) -> None:
+    printed = compiler.output(compiler.clang("integers.cpp", "-O2"))
     expected = {
         "raises": "the policy raised ValueError: no idea",
         "dies": "closed",
         "silent": "deadline exceeded",
         "masked": "whose mask is 0",
     }[kind]
-    uri = f"unix:{allocator.folder / 'socket'}"
+    uri = f"unix:{compiler.folder / 'socket'}"
     server: list[str | Path] = [
         sys.executable,
         Path(__file__).with_name("failing_server.py"),
@@ -189,23 +188,22 @@ def test_a_server_that_fails_in_the_middle(allocator: Allocator, kind: str) -> N
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as serving:
         try:
             assert serving.stdout and serving.stdout.readline() == "ready\n"
-            made = allocator.clang("integers.cpp", "-O2", model=uri, deadline="300ms")
+            made = compiler.clang("integers.cpp", "-O2", model=uri, deadline="300ms")
         finally:
             serving.kill()
     check_warns_once(made, uri, expected)
-    assert allocator.output(made) == printed
+    assert compiler.output(made) == printed
 
 
 @pytest.mark.parametrize("priority", [float("nan"), float("inf"), -1.0, 2.0**32])
-def test_a_priority_that_is_no_unsigned_number(allocator: Allocator, priority: float) -> None:
-    bitcode = allocator.bitcode("floats.c")
-    plain = allocator.llc(bitcode).object
-    with serving(lambda *_: np.array([priority], np.float32), allocator.folder / "socket") as uri:
-        options = allocator.options({"model": uri}, "priority")
-        made = allocator.llc(bitcode, *options, deadline="5s")
+def test_a_priority_that_is_no_unsigned_number(compiler: Compiler, priority: float) -> None:
+    bitcode = compiler.bitcode("floats.c")
+    plain = compiler.llc(bitcode).object
+    with serving(lambda *_: np.array([priority], np.float32), compiler.folder) as uri:
+        made = compiler.llc(bitcode, *options("regalloc-priority", model=uri), deadline="5s")
     assert made.object == plain
-    assert made.said.count("warning:") == 1
-    assert "regalloc-priority: " in made.said and "priority is " in made.said
+    assert made.stderr.count("warning:") == 1
+    assert "regalloc-priority: " in made.stderr and "priority is " in made.stderr
 
 
 @pytest.mark.parametrize(
@@ -218,41 +216,41 @@ def test_a_priority_that_is_no_unsigned_number(allocator: Allocator, priority: f
     ],
 )
 def test_options_that_make_no_sense(
-    allocator: Allocator, settings: dict[str, object], text: str
+    compiler: Compiler, settings: dict[str, object], text: str
 ) -> None:
-    bitcode = allocator.bitcode("floats.c")
-    model = "native:" + policies.least_used(allocator.folder / "policy.onnx")
-    check_fails(allocator.llc(bitcode, check=False, model=model, **settings), text)
+    bitcode = compiler.bitcode("floats.c")
+    model = "native:" + policies.least_used(compiler.folder / "policy.onnx")
+    check_fails(compiler.llc(bitcode, model=model, **settings), text)
 
 
 def test_a_target_with_more_registers_than_the_features_have_room_for(
-    allocator: Allocator,
+    compiler: Compiler,
 ) -> None:
     flags = ("-O2", "--target=amdgcn-amd-amdhsa", "-nogpulib", "-ffreestanding")
-    source = allocator.folder / "kernel.c"
+    source = compiler.folder / "kernel.c"
     values = [f"float v{i} = p[{i}];" for i in range(300)]
     stores = [f"p[{i}] = v{i} * v{(i * 7 + 1) % 300};" for i in range(300)]
     source.write_text(f"void f(float *p) {{ {' '.join(values + stores)} }}\n")
-    bitcode = allocator.folder / "kernel.bc"
-    allocator.run("clang-22", *flags, "-emit-llvm", "-c", source, "-o", bitcode)
+    bitcode = compiler.folder / "kernel.bc"
+    compiler.run("clang-22", *flags, "-emit-llvm", "-c", source, "-o", bitcode)
     target = ("-mtriple=amdgcn-amd-amdhsa", "-mcpu=gfx900")
-    plain = allocator.llc(bitcode, *target).object
-    model = "native:" + policies.least_used(allocator.folder / "policy.onnx")
-    made = allocator.llc(bitcode, *target, model=model, on_failure="fail")
+    plain = compiler.llc(bitcode, *target).object
+    model = "native:" + policies.least_used(compiler.folder / "policy.onnx")
+    made = compiler.llc(bitcode, *target, model=model, on_failure="fail")
     assert made.object == plain
 
 
-def test_a_parallel_link(allocator: Allocator) -> None:
+def test_a_parallel_link(compiler: Compiler) -> None:
     """ThinLTO's threads share one model and decide as one thread does. Linkers take the options
     from the environment, as they read theirs before they load plugins."""
-    folder = allocator.folder
-    compiler = ["clang++-22", "-O2", "-flto=thin"]
+    folder = compiler.folder
+    driver = ("clang++-22", "-O2", "-flto=thin")
     parts = [folder / f"part{number}.o" for number in range(4)]
     for part in parts:
-        source = INPUTS / "integers.cpp"
-        allocator.run(*compiler, "-fPIC", f"-Dmain={part.stem}", "-c", source, "-o", part)
+        source = compiler.inputs / "integers.cpp"
+        compiler.run(*driver, "-fPIC", f"-Dmain={part.stem}", "-c", source, "-o", part)
     model = "native:" + policies.least_used(folder / "policy.onnx")
-    linker = ["-shared", "-fuse-ld=lld", f"-Wl,--load-pass-plugin={allocator.plugin}"]
+    linker = ["-shared", "-fuse-ld=lld", f"-Wl,--load-pass-plugin={compiler.plugin}"]
 
     def link(jobs: int, model: str) -> tuple[bytes, list[list[int]]]:
         log = folder / f"log-{jobs}"
@@ -261,14 +259,14 @@ def test_a_parallel_link(allocator: Allocator) -> None:
         environment = {f"MLBRIDGE_REGALLOC_EVICTION_{name}": value for name, value in told.items()}
         made = folder / f"linked-{jobs}"
         line: list[str | Path] = [
-            *compiler,
+            *driver,
             *linker,
             f"-Wl,--thinlto-jobs={jobs}",
             *parts,
             "-o",
             made,
         ]
-        done = allocator.run(*line, environment=environment)
+        done = compiler.run(*line, environment=environment)
         assert not done.stderr
         episodes = [e for path in log.iterdir() for e in mlbridge.Recording(path).episodes()]
         decisions = [e.stacked("index_to_evict").ravel().tolist() for e in episodes if len(e)]

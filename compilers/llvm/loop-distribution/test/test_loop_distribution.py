@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,19 @@ import numpy as np
 import onnx
 import pytest
 import random_loops
-from distribution_runs import INPUTS, REMARKS, Compiler
+from compiler import Compiler, serving
 from onnx import TensorProto, helper
 from sampling import nightly
 
 import mlbridge
 
+INPUTS = Path(__file__).resolve().parent / "inputs"
 KERNELS = INPUTS / "kernels.c"
+REMARKS = (
+    "-Rpass=loop-distribution|loop-vectorize",
+    "-Rpass-missed=loop-distribution",
+    "-fno-caret-diagnostics",
+)
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz")
 HEURISTIC = "function:heuristic"
 SHIPPED = f"native:{mlbridge.files.shipped_agents('loop-distribution')}"
@@ -48,8 +53,8 @@ def test_the_heuristic_lets_more_be_vectorized(compiler: Compiler, level: str) -
     assert len(printed.splitlines()) >= 40
     made = compiler.clang(KERNELS, *REMARKS, "-g", level=level, model=HEURISTIC, on_failure="fail")
     assert not made.warnings
-    assert made.distributed > 20
-    assert made.vectorized > plain.vectorized + 20
+    assert made.remarks("distributed into") > 20
+    assert made.remarks("vectorized loop") > plain.remarks("vectorized loop") + 20
     assert compiler.output(made) == printed
 
 
@@ -64,7 +69,7 @@ def test_agents_may_decide_anything(compiler: Compiler, model: str) -> None:
     plain = compiler.clang(KERNELS)
     before, printed = plain.object, compiler.output(plain)
     made = compiler.clang(KERNELS, *REMARKS, model=model, on_failure="fail")
-    assert made.distributed > 10
+    assert made.remarks("distributed into") > 10
     assert made.object != before
     assert compiler.output(made) == printed
     again = made.object
@@ -111,11 +116,11 @@ def test_what_is_not_distributed_is_stock(compiler: Compiler, debug: str, level:
     plain = compiler.clang(KERNELS, debug, level=level).object
     never = compiler.clang(KERNELS, debug, *REMARKS, level=level, model="function:never")
     assert never.object == plain
-    assert ("agents decided" in never.said) == (level in ("-O2", "-O3"))
+    assert ("agents decided" in never.stderr) == (level in ("-O2", "-O3"))
     assert compiler.clang(KERNELS, debug, level=level, deadline="1s").object == plain
     missing = compiler.clang(KERNELS, debug, level=level, model="unix:nobody.sock")
     assert missing.object == plain
-    assert len(missing.warnings) == (level in ("-O2", "-O3")), missing.said
+    assert len(missing.warnings) == (level in ("-O2", "-O3")), missing.stderr
 
 
 OTHERWISE = ("-O2", "-g", "-fPIC -ffast-math", "-march=x86-64-v3", "-flto=thin", "-x c++")
@@ -129,7 +134,7 @@ def test_only_a_division_changes_code(compiler: Compiler, model: str, flags: str
         options = (*REMARKS[:1], *flags.split())
         plain = compiler.clang(INPUTS / name, *options).object
         made = compiler.clang(INPUTS / name, *options, model=model, on_failure="fail")
-        assert made.distributed == 0
+        assert made.remarks("distributed into") == 0
         assert made.object == plain
 
 
@@ -154,10 +159,12 @@ def test_only_a_division_changes_links(
 
 
 def test_levels(compiler: Compiler) -> None:
-    assert not compiler.clang(KERNELS, *REMARKS, model=HEURISTIC, levels="Os,Oz").distributed
+    assert not compiler.clang(KERNELS, *REMARKS, model=HEURISTIC, levels="Os,Oz").remarks(
+        "distributed into"
+    )
     small = compiler.clang(KERNELS, *REMARKS, level="-Os", model=HEURISTIC, levels="Os")
-    assert small.distributed > 20
-    assert "comparisons of addresses" not in small.said
+    assert small.remarks("distributed into") > 20
+    assert "comparisons of addresses" not in small.stderr
 
 
 def test_debug_information_changes_nothing_else(compiler: Compiler) -> None:
@@ -176,7 +183,7 @@ def test_the_shipped_policy(compiler: Compiler, engine: str) -> None:
     printed = compiler.output(compiler.clang(KERNELS))
     made = compiler.clang(KERNELS, *REMARKS, model=SHIPPED, on_failure="fail")
     assert compiler.output(made) == printed
-    assert 2 < made.distributed < 40
+    assert 2 < made.remarks("distributed into") < 40
     of_native = compiler.clang(KERNELS, model=SHIPPED).object
     uri = SHIPPED.replace("native:", "onnx:")
     if engine == "aot":
@@ -220,7 +227,7 @@ def test_loops_that_are_left(compiler: Compiler) -> None:
     plain = compiler.clang(source).object
     made = compiler.clang(source, *REMARKS, model="function:always", on_failure="fail")
     assert made.object == plain
-    left = re.findall(r"loop is left as it is: (.*) \[", made.said)
+    left = re.findall(r"loop is left as it is: (.*) \[", made.stderr)
     wanted = Counter(
         {
             "it has a call": 1,
@@ -249,13 +256,13 @@ def test_what_the_source_says_of_a_loop(compiler: Compiler) -> None:
         )
         plain = compiler.clang(source, *flags, level=level)
         by_llvm = "remark: distributed loop"
-        assert (by_llvm in plain.said) == (says == "enable")
+        assert (by_llvm in plain.stderr) == (says == "enable")
         stock = plain.object
         assert compiler.clang(source, level=level, model="function:never").object == stock
         made = compiler.clang(source, *flags, level=level, model="function:always")
-        assert by_llvm not in made.said
+        assert by_llvm not in made.stderr
         assert not made.warnings
-        assert made.distributed == (says == "enable")
+        assert made.remarks("distributed into") == (says == "enable")
         assert says == "enable" or made.object == stock
 
 
@@ -263,7 +270,7 @@ def test_every_decision_is_reported(compiler: Compiler) -> None:
     """Of each loop, and of each of its parts."""
     reported = []
     for model in ("function:never", HEURISTIC, "function:always"):
-        said = compiler.clang(KERNELS, *REMARKS, model=model).said
+        said = compiler.clang(KERNELS, *REMARKS, model=model).stderr
         wholes = re.findall(r"remark: distributed into \d+ loops: ([S\d, |]+\d)", said)
         parts = Counter(re.findall(r"remark: (S\d+: loop \d+) \[-Rpass=loop-distribution\]", said))
         wanted: Counter[str] = Counter()
@@ -302,22 +309,15 @@ def test_a_server_decides_as_the_function_does(compiler: Compiler) -> None:
         return heuristic(observation, context)
 
     expected = compiler.clang(KERNELS, model=HEURISTIC, on_failure="fail").object
-    socket = f"unix:{compiler.folder}/agents.sock"
-    with mlbridge.Server(socket) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(policy,))
-        thread.start()
-        try:
-            made = compiler.clang(KERNELS, model=socket, on_failure="fail")
-            assert made.object == expected
-            assert not made.said
-            before = asked["node"]
-            apart = f"distribute={socket}; *={HEURISTIC}"
-            assert compiler.clang(KERNELS, model=apart, on_failure="fail").object == expected
-            assert asked["node"] == before > 4
-            assert asked["distribute"] > 30
-        finally:
-            server.stop()
-            thread.join()
+    with serving(policy, compiler.folder) as socket:
+        made = compiler.clang(KERNELS, model=socket, on_failure="fail")
+        assert made.object == expected
+        assert not made.stderr
+        before = asked["node"]
+        apart = f"distribute={socket}; *={HEURISTIC}"
+        assert compiler.clang(KERNELS, model=apart, on_failure="fail").object == expected
+        assert asked["node"] == before > 4
+        assert asked["distribute"] > 30
 
 
 @pytest.mark.parametrize("scheme", ["native", "onnx"])
@@ -342,7 +342,7 @@ def test_a_file_for_one_agent(compiler: Compiler, scheme: str) -> None:
     onnx.save(model, str(compiler.folder / "distribute.onnx"))
     uri = f"distribute={scheme}:{compiler.folder}/distribute.onnx; *={HEURISTIC}"
     made = compiler.clang(KERNELS, model=uri, on_failure="fail")
-    assert not made.said
+    assert not made.stderr
     of_file = made.object
     assert compiler.clang(KERNELS, model=HEURISTIC).object == of_file
 
@@ -364,12 +364,12 @@ def test_agents_that_fail_in_the_middle(compiler: Compiler, kind: str) -> None:
                 made = compiler.clang(KERNELS, *REMARKS, **settings)
             finally:
                 server.kill()
-        assert made.distributed
+        assert made.remarks("distributed into")
         if on_failure == "fail":
             assert made.code != 0
-            assert "error: loop-distribution: " in made.said
+            assert "error: loop-distribution: " in made.stderr
         else:
-            assert len(made.warnings) == 1, made.said
+            assert len(made.warnings) == 1, made.stderr
             assert "loop-distribution: " in made.warnings[0]
             assert compiler.output(made) == printed
 
@@ -379,11 +379,11 @@ def test_models_that_are_not_there_and_options_that_are_wrong(compiler: Compiler
     for model in (f"node={HEURISTIC}", "function:nobody", "function:never?seed=1", "colour"):
         made = compiler.clang(KERNELS, model=model)
         assert made.object == plain
-        assert len(made.warnings) == 1, made.said
+        assert len(made.warnings) == 1, made.stderr
     for wrong in ({"deadline": "soon"}, {"on_failure": "cry"}, {"levels": "O9"}):
         made = compiler.clang(KERNELS, model=HEURISTIC, **wrong)
         assert made.code != 0
-        assert f"-loop-distribution-{next(iter(wrong)).replace('_', '-')}: expected" in made.said
+        assert f"-loop-distribution-{next(iter(wrong)).replace('_', '-')}: expected" in made.stderr
 
 
 def check_random_program(compiler: Compiler, seed: int) -> int:
@@ -399,7 +399,7 @@ def check_random_program(compiler: Compiler, seed: int) -> int:
     ):
         made = compiler.clang(source, *flags, *REMARKS, level=level, model=model, on_failure="fail")
         assert compiler.output(made) == expected, (seed, level, model)
-        distributed += made.distributed
+        distributed += made.remarks("distributed into")
     return distributed
 
 

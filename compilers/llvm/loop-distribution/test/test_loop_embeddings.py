@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from distribution_runs import INPUTS, Compiler, Made
+from compiler import Compiled, Compiler, serving
 from onnx import TensorProto, helper
 
 import mlbridge
 from mlbridge import Signature, TensorSpec
 
-KERNELS = INPUTS / "kernels.c"
+KERNELS = Path(__file__).resolve().parent / "inputs" / "kernels.c"
 HEURISTIC = "function:heuristic"
 SOURCE = """
 void apart(int *restrict a, const int *restrict b, float *restrict c, int n) {
@@ -50,16 +49,9 @@ def served(
     signatures: dict[str, Signature] | None,
     policy: Callable[[Any, mlbridge.Context], int],
     **settings: str,
-) -> Made:
-    uri = f"unix:{compiler.folder}/agents.sock"
-    with mlbridge.Server(uri, signatures) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(policy,))
-        thread.start()
-        try:
-            return compiler.clang(source, model=uri, on_failure="fail", **settings)
-        finally:
-            server.stop()
-            thread.join()
+) -> Compiled:
+    with serving(policy, compiler.folder, signatures) as uri:
+        return compiler.clang(source, model=uri, on_failure="fail", **settings)
 
 
 def first(observation: Any, context: mlbridge.Context) -> int:
@@ -82,7 +74,7 @@ def test_what_is_added_up(compiler: Compiler) -> None:
         return first(observation, context)
 
     made = served(compiler, source, agents(3), policy, vocabulary=str(words))
-    assert made.code == 0 and not made.said
+    assert made.code == 0 and not made.stderr
     nodes, last = seen
     # Every loop needs the addition of its own counter.
     assert np.allclose(nodes["embeddings"], [[2, 0, 1], [1, 1, 1]])
@@ -133,22 +125,18 @@ def test_networks_and_a_server_decide_alike(compiler: Compiler) -> None:
         return int(abs(apart) > np.float32(0.02))
 
     made = served(compiler, KERNELS, agents(300), policy)
-    assert made.code == 0 and not made.said
+    assert made.code == 0 and not made.stderr
     decided = made.object
     assert compiler.output(made) == printed
-    uri = f"unix:{compiler.folder}/node.sock"
-    with mlbridge.Server(uri) as server:
-        thread = threading.Thread(
-            target=server.serve_forever,
-            args=(lambda seen, context: int(np.flatnonzero(seen["action_mask"])[0]),),
-        )
-        thread.start()
+
+    def node(seen: Any, context: mlbridge.Context) -> int:
+        return int(np.flatnonzero(seen["action_mask"])[0])
+
+    with serving(node, compiler.folder) as uri:
         for scheme in ("native", "onnx"):
             model = f"distribute={scheme}:{path}; *={uri}"
             made = compiler.clang(KERNELS, model=model, on_failure="fail")
-            assert not made.said and made.object == decided, scheme
-        server.stop()
-        thread.join()
+            assert not made.stderr and made.object == decided, scheme
     never = compiler.clang(KERNELS, model="function:never", on_failure="fail")
     assert decided != never.object
 
@@ -158,7 +146,7 @@ def test_a_model_that_does_not_ask_is_not_charged(compiler: Compiler) -> None:
     expected = compiler.clang(KERNELS, model=HEURISTIC).object
     wrong = {"vocabulary": "/nowhere.json", "on_failure": "fail"}
     made = compiler.clang(KERNELS, model=HEURISTIC, **wrong)
-    assert not made.said and made.object == expected
+    assert not made.stderr and made.object == expected
     seen: set[str] = set()
 
     def policy(observation: Any, context: mlbridge.Context) -> int:
@@ -167,7 +155,7 @@ def test_a_model_that_does_not_ask_is_not_charged(compiler: Compiler) -> None:
 
     for signatures in (None, agents(300, embeds=False)):
         made = served(compiler, KERNELS, signatures, policy, vocabulary="/nowhere.json")
-        assert made.code == 0 and not made.said
+        assert made.code == 0 and not made.stderr
     assert "action_mask" in seen and not any("embedding" in name for name in seen)
 
 
@@ -193,10 +181,10 @@ def test_what_does_not_fit(compiler: Compiler, settings: dict[str, Any], says: s
     stock = compiler.clang(KERNELS).object
     model = f"distribute=native:{path}; *={HEURISTIC}"
     made = compiler.clang(KERNELS, model=model, **options)
-    assert len(made.warnings) == 1 and says in made.warnings[0], made.said
+    assert len(made.warnings) == 1 and says in made.warnings[0], made.stderr
     assert made.object == stock
     made = compiler.clang(KERNELS, model=model, on_failure="fail", **options)
-    assert made.code != 0 and says in made.said
+    assert made.code != 0 and says in made.stderr
 
 
 def test_the_digest_of_a_vocabulary_that_fits(compiler: Compiler) -> None:
@@ -205,4 +193,4 @@ def test_the_digest_of_a_vocabulary_that_fits(compiler: Compiler) -> None:
     path = network(compiler.folder, vocabulary=digest)
     model = f"distribute=native:{path}; *={HEURISTIC}"
     made = compiler.clang(KERNELS, model=model, on_failure="fail")
-    assert made.code == 0 and not made.said
+    assert made.code == 0 and not made.stderr

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The plugin, and the compilers that load it."""
+"""The compiler whose plugin is tested."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from stock import Compiler
-
-import mlbridge.files
+from stock import SOURCES, Compiler
 
 
 @pytest.fixture
@@ -19,13 +16,5 @@ def llvm() -> int:
 
 
 @pytest.fixture
-def plugin(llvm: int) -> Path:
-    stated = os.environ.get("MLBRIDGE_PHASE_ORDERING_PLUGIN") if llvm == 22 else None
-    path = Path(stated or mlbridge.files.plugin("phase-ordering", llvm))
-    assert path.is_file(), f"the plugin is not there: {path}"
-    return path
-
-
-@pytest.fixture
-def compiler(plugin: Path, tmp_path: Path, llvm: int) -> Compiler:
-    return Compiler(plugin, tmp_path, llvm)
+def compiler(tmp_path: Path, llvm: int) -> Compiler:
+    return Compiler("phase-ordering", tmp_path, llvm, inputs=SOURCES)

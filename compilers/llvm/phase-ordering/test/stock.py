@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Stock clang and opt with the plugin, as the tests run them."""
+"""Stock clang and opt with the plugin, and what else the tests read of them."""
 
 from __future__ import annotations
 
 import json
 import re
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from compiler import Compiler as AnyCompiler
 from sampling import LLVM_19, LLVMS
 
 from mlbridge.recording import Episode, Recording
@@ -22,55 +23,32 @@ BOTH = pytest.mark.parametrize("llvm", LLVMS)
 ONLY_19 = pytest.mark.parametrize("llvm", [LLVM_19])
 
 
-@dataclass
-class Compiler:
-    """Runs the compilers of one LLVM in a folder of its own."""
+class Compiler(AnyCompiler):
+    """Compiles with the plugin unless the test says otherwise."""
 
-    plugin: Path
-    folder: Path
-    llvm: int = 22
-
-    def tool(self, name: str) -> str:
-        """The name of a tool of this LLVM."""
-        return f"{name}-{self.llvm}"
-
-    def run(self, *command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(
+        self,
+        *command: str | Path,
+        check: bool = True,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
         """A tool of LLVM is named without its version."""
         program = str(command[0])
         if re.fullmatch(r"clang(\+\+)?|opt|llvm-\w+", program):
             program = self.tool(program)
-        done = subprocess.run(
-            [program, *map(str, command[1:])],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-        if check:
-            assert done.returncode == 0, done.stderr
-        return done
+        return super().run(program, *command[1:], check=check, environment=environment)
 
     def options(self, model: str | None, **settings: object) -> list[str]:
-        """What `mlbridge flags` would print; at all levels, unless `levels` states them. `record`
-        is the name of a folder for recordings."""
+        """The words of `mlbridge flags`; at all levels, unless `levels` states them. `record` is
+        the name of a folder for recordings."""
         settings.setdefault("levels", ",".join(level[1:] for level in LEVELS))
-        line = ["-Xclang", f"-fpass-plugin={self.plugin}"]
-        if self.llvm < 22:  # which reads options before it loads pass plugins
-            line = ["-Xclang", "-load", "-Xclang", str(self.plugin), *line]
         if model is not None:
             if record := settings.pop("record", None):
                 model += f"{'&' if '?' in model else '?'}record={self.folder}/{record}"
             settings["model"] = model
             if model.startswith("candidates:"):
                 settings.setdefault("effort", 3)
-        for name, value in settings.items():
-            if value is None:
-                continue
-            option = f"-phase-ordering-{name.replace('_', '-')}={value}"
-            line += ["-Xclang", "-mllvm", "-Xclang", option]
-        return [*line, "-Wno-error=backend-plugin"]
+        return [*self.words(**settings), "-Wno-error=backend-plugin"]
 
     def object(
         self,
@@ -89,9 +67,8 @@ class Compiler:
         """The file that was made and what the compiler said."""
         made = self.folder / target
         made.unlink(missing_ok=True)
-        compiler = "clang++" if str(source).endswith(".cpp") else "clang"
-        path = source if isinstance(source, Path) else SOURCES / source
-        return made, self.run(compiler, *flags, path, "-o", made).stderr
+        path = self.source(source)
+        return made, self.run(self.driver(path), *flags, path, "-o", made).stderr
 
     def plain(self, source: str | Path, *flags: str) -> bytes:
         return self.object(source, *flags, plugin=False)[0]

@@ -7,7 +7,6 @@ import json
 import queue
 import subprocess
 import threading
-from pathlib import Path
 
 import pytest
 from sampling import nightly
@@ -250,8 +249,11 @@ def test_builds_with_werror_assembler_and_links(compiler: Compiler) -> None:
 
 
 @BOTH
-def test_the_plugin_exports_its_entry_only(plugin: Path) -> None:
+def test_the_plugin_exports_its_entry_only(compiler: Compiler) -> None:
     done = subprocess.run(
-        ["nm", "-D", "--defined-only", str(plugin)], capture_output=True, text=True, check=True
+        ["nm", "-D", "--defined-only", str(compiler.plugin)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["llvmGetPassPluginInfo"]

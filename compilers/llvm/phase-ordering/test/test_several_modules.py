@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from stock import BOTH
+from stock import BOTH, Compiler
 
 DEV = Path(__file__).resolve().parents[4] / "build/cmake/dev/compilers/llvm/phase-ordering"
 
 
 @BOTH
-def test_they_do_not_disturb_each_other(plugin: Path, llvm: int, tmp_path: Path) -> None:
-    command = [DEV / f"several_modules_test_{llvm}", plugin]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
+def test_they_do_not_disturb_each_other(compiler: Compiler) -> None:
+    done = compiler.run(DEV / f"several_modules_test_{compiler.llvm}", compiler.plugin, check=False)
     assert done.returncode == 0 and "[  PASSED  ]" in done.stdout, done.stdout + done.stderr

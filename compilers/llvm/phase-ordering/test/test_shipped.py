@@ -3,20 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from compiler import printed_flags
 from sampling import LLVM_19
 from stock import Compiler
 
 from mlbridge.elf import file_executable_bytes
-
-
-def flags(compiler: Compiler, *words: str) -> list[str]:
-    command = [sys.executable, "-m", "mlbridge", "flags", *words, "--llvm", str(compiler.llvm)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-
 
 SHIPPED = [("phase-ordering", 0), ("phase-ordering", 1), ("phase-ordering inliner", 3)]
 
@@ -32,8 +24,8 @@ SHIPPED = [("phase-ordering", 0), ("phase-ordering", 1), ("phase-ordering inline
 def test_what_is_shipped_works(compiler: Compiler, optimizations: str, effort: int) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime isn't installed")
     plain, _ = compiler.compile("library.cpp", "plain.o", "-Oz", "-c")
-    line = flags(compiler, *optimizations.split(), "--effort", str(effort))
-    made, said = compiler.compile("library.cpp", "made.o", "-Oz", "-c", *line)
+    words = (*optimizations.split(), "--effort", str(effort), "--llvm", str(compiler.llvm))
+    made, said = compiler.compile("library.cpp", "made.o", "-Oz", "-c", *printed_flags(*words))
     assert said == ""
     assert made.read_bytes() != plain.read_bytes()
     if effort:

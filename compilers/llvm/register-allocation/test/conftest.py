@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The plugin, and the compilers that load it."""
+"""The compiler whose plugin is tested."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from allocation_runs import Compiler
-
-import mlbridge.files
+from compiler import Compiler
 
 
 @pytest.fixture
 def compiler(tmp_path: Path) -> Compiler:
-    path = Path(mlbridge.files.plugin("register-allocation"))
-    folder = os.environ.get("MLBRIDGE_REGISTER_ALLOCATION_PLUGINS")
-    if folder:
-        path = Path(folder) / path.name
-    assert path.is_file(), f"the plugin is not there: {path}"
-    return Compiler(path, tmp_path)
+    inputs = Path(__file__).resolve().parent / "inputs"
+    flags = ("-O2", "-fno-vectorize", "-fno-unroll-loops")
+    checked = ("-verify-machineinstrs",)
+    return Compiler("register-allocation", tmp_path, inputs=inputs, flags=flags, loaded=checked)

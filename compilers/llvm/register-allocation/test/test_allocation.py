@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from allocation_runs import Compiler, Made, serving
+from compiler import Compiled, Compiler, serving
 from onnx import TensorProto, helper
 from sampling import nightly
 
@@ -46,10 +46,10 @@ def heuristic(observation: Any, context: mlbridge.Context) -> int:
     return int(np.argmax(np.where(mask, score, -np.inf)))
 
 
-def kinds(made: Made) -> Counter[str]:
+def kinds(made: Compiled) -> Counter[str]:
     """What the remarks say was done."""
-    done = Counter(re.findall(r"remark: %\w+ of \w+: (spilled|split|gives up)", made.said))
-    done["colour"] = len(re.findall(r"remark: %\w+ of \w+: [A-Z]", made.said))
+    done = Counter(re.findall(r"remark: %\w+ of \w+: (spilled|split|gives up)", made.stderr))
+    done["colour"] = len(re.findall(r"remark: %\w+ of \w+: [A-Z]", made.stderr))
     return done
 
 
@@ -58,7 +58,7 @@ def kinds(made: Made) -> Counter[str]:
 def test_the_heuristic_allocates(compiler: Compiler, source: str, level: str) -> None:
     printed = compiler.output(compiler.clang(source, level=level))
     made = compiler.clang(source, "-g", level=level, model=HEURISTIC, on_failure="fail")
-    assert not made.said
+    assert not made.stderr
     assert compiler.output(made) == printed
 
 
@@ -70,7 +70,7 @@ def test_other_register_files(compiler: Compiler, model: str, processor: str) ->
     assert made.code == 0
     assert not made.warnings
     assert kinds(made)["colour"] > 150
-    assert "is left" not in made.said
+    assert "is left" not in made.stderr
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -91,11 +91,13 @@ def test_agents_may_decide_anything(compiler: Compiler, seed: int) -> None:
 
 def test_llc_and_the_name_of_an_allocator(compiler: Compiler) -> None:
     printed = compiler.output(compiler.clang("mixed.c"))
-    by_option = compiler.llc("mixed.c", f"-register-allocation-model={HEURISTIC}")
+    module = compiler.bitcode("mixed.c")
+    by_option = compiler.llc(module, model=HEURISTIC)
     assert compiler.output(by_option) == printed
     decided = by_option.object
-    assert compiler.llc("mixed.c", "-regalloc=mlbridge").object == decided
-    assert compiler.llc("mixed.c").object != decided
+    load = ("-load", str(compiler.plugin))
+    assert compiler.llc(module, *load, "-regalloc=mlbridge").object == decided
+    assert compiler.llc(module, *load).object != decided
 
 
 def test_without_a_model_nothing_changes(compiler: Compiler) -> None:
@@ -109,8 +111,8 @@ def test_without_a_model_nothing_changes(compiler: Compiler) -> None:
 def test_exception_pads_are_left_to_the_greedy_allocator(compiler: Compiler) -> None:
     made = compiler.clang("pads.cpp", *REMARKS, model=HEURISTIC)
     assert not made.warnings
-    left = [line for line in made.said.splitlines() if "is left to the greedy allocator" in line]
-    assert len(left) == 2, made.said  # checked() frees its exception if the constructor throws
+    left = [line for line in made.stderr.splitlines() if "is left to the greedy allocator" in line]
+    assert len(left) == 2, made.stderr  # checked() frees its exception if the constructor throws
     assert all("it has exception pads" in line for line in left)
     assert kinds(made)["colour"]
 
@@ -130,10 +132,10 @@ def test_a_server_decides_as_the_function_does(compiler: Compiler) -> None:
         return heuristic(observation, context)
 
     expected = compiler.clang("mixed.c", model=HEURISTIC, on_failure="fail").object
-    with serving(policy, compiler.folder / "agents.sock") as uri:
+    with serving(policy, compiler.folder) as uri:
         made = compiler.clang("mixed.c", model=uri, on_failure="fail")
         assert made.object == expected
-        assert not made.said
+        assert not made.stderr
         apart = f"colour={uri}; *={HEURISTIC}"
         before = agents["node"]
         assert compiler.clang("mixed.c", model=apart, on_failure="fail").object == expected
@@ -156,7 +158,7 @@ def test_a_server_splits_wherever_it_can(compiler: Compiler) -> None:
             return int(np.argmax(observation["points"][:, 1]))
         return heuristic(observation, context)
 
-    with serving(policy, compiler.folder / "agents.sock") as uri:
+    with serving(policy, compiler.folder) as uri:
         made = compiler.clang("mixed.c", *REMARKS, model=uri, on_failure="fail")
     assert kinds(made)["split"] == splits > 10
     assert compiler.output(made) == printed
@@ -188,7 +190,7 @@ def test_a_file_for_one_agent(compiler: Compiler, scheme: str) -> None:
     network(compiler.folder / "colour.onnx")
     model = f"colour={scheme}:{compiler.folder}/colour.onnx; *={HEURISTIC}"
     made = compiler.clang("mixed.c", model=model, on_failure="fail")
-    assert not made.said
+    assert not made.stderr
     assert compiler.output(made) == printed
 
 
@@ -210,9 +212,9 @@ def test_agents_that_fail_in_the_middle(compiler: Compiler, kind: str) -> None:
                 server.kill()
         if on_failure == "fail":
             assert made.code != 0
-            assert "error: register-allocation: " in made.said
+            assert "error: register-allocation: " in made.stderr
         else:
-            assert len(made.warnings) == 1, made.said
+            assert len(made.warnings) == 1, made.stderr
             assert "register-allocation: " in made.warnings[0]
             assert compiler.output(made) == printed
 
@@ -221,12 +223,21 @@ def test_models_that_are_not_there_and_options_that_are_wrong(compiler: Compiler
     plain = compiler.clang("mixed.c").object
     for model in ("unix:nobody.sock", f"node={HEURISTIC}", "function:nobody", "colour"):
         made = compiler.clang("mixed.c", model=model)
-        assert len(made.warnings) == 1, made.said
+        assert len(made.warnings) == 1, made.stderr
         assert made.object == plain
     for wrong in ({"deadline": "soon"}, {"on_failure": "cry"}, {"levels": "O9"}):
         made = compiler.clang("mixed.c", model=HEURISTIC, **wrong)
         assert made.code != 0
-        assert f"-register-allocation-{next(iter(wrong)).replace('_', '-')}: expected" in made.said
+        assert (
+            f"-register-allocation-{next(iter(wrong)).replace('_', '-')}: expected" in made.stderr
+        )
+
+
+def output_on_arm(compiler: Compiler, made: Compiled) -> str:
+    assert made.code == 0, made.stderr
+    program = made.path.with_suffix(".program")
+    compiler.run("aarch64-linux-gnu-gcc", "-static", made.path, "-o", program)
+    return compiler.run("qemu-aarch64", program).stdout
 
 
 @pytest.mark.parametrize(
@@ -234,10 +245,10 @@ def test_models_that_are_not_there_and_options_that_are_wrong(compiler: Compiler
 )
 def test_aarch64(compiler: Compiler, model: str) -> None:
     arm = ("--target=aarch64-linux-gnu", "-I/usr/aarch64-linux-gnu/include")
-    printed = compiler.output_on_arm(compiler.clang("mixed.c", *arm))
+    printed = output_on_arm(compiler, compiler.clang("mixed.c", *arm))
     made = compiler.clang("mixed.c", *arm, *REMARKS, model=model, on_failure="fail")
     assert kinds(made)["colour"] > 150
-    assert compiler.output_on_arm(made) == printed
+    assert output_on_arm(compiler, made) == printed
 
 
 def test_asm_goto_with_outputs_is_left(compiler: Compiler) -> None:
@@ -254,10 +265,10 @@ out:
 }
 int main(void) { printf("%d\\n", jumps(6)); }
 """)
-    printed = compiler.output(compiler.clang(str(source)))
+    printed = compiler.output(compiler.clang(source))
     for seed in (17, 21):
         made = compiler.clang(
-            str(source), "-Rpass-missed=register-allocation", model=f"function:random?seed={seed}"
+            source, "-Rpass-missed=register-allocation", model=f"function:random?seed={seed}"
         )
-        assert "jumps is left to the greedy allocator: an asm goto gives values" in made.said
+        assert "jumps is left to the greedy allocator: an asm goto gives values" in made.stderr
         assert compiler.output(made) == printed

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
-from allocation_runs import Compiler
+from compiler import Compiler
 
+from mlbridge.files import clang_words
 from mlbridge.spills import RECORD, SUFFIX, spill_costs
 
 
-def costs(compiler: Compiler, source: str, *flags: str, **settings: str) -> dict[str, float]:
+def costs(compiler: Compiler, source: str | Path, *flags: str, **settings: str) -> dict[str, float]:
     made = compiler.clang(source, *RECORD, *flags, **settings)
-    assert made.code == 0 and not made.said
+    assert made.code == 0 and not made.stderr
     return spill_costs(made.path.with_suffix(SUFFIX))
 
 
@@ -41,9 +43,7 @@ def test_functions_that_agents_do_not_take_cost_no_more_than_with_the_basic_allo
 
     def lexed(*options: str) -> dict[str, float]:
         made = compiler.folder / "lexer.o"
-        line = [*RECORD, "-Xclang", f"-fpass-plugin={compiler.plugin}"]
-        for option in options:
-            line += ["-Xclang", "-mllvm", "-Xclang", option]
+        line = [*RECORD, *clang_words(str(compiler.plugin), *options)]
         command = [*compile_command(program, "core/lexer.cpp"), "-O2", *line, "-c", "-o", str(made)]
         subprocess.run(command, cwd=tree, check=True, timeout=300)
         return spill_costs(made.with_suffix(SUFFIX))
@@ -62,10 +62,10 @@ def test_an_argument_is_computed_again_rather_than_copied(compiler: Compiler, ef
 int call(const char *);
 void often(int count) { while (count-- > 0) call("text"); }
 """)
-    assert costs(compiler, str(source))["often"] > 10
-    kept = costs(compiler, str(source), model="function:heuristic", effort=effort)
+    assert costs(compiler, source)["often"] > 10
+    kept = costs(compiler, source, model="function:heuristic", effort=effort)
     assert kept.get("often", 0) < 10
-    small = costs(compiler, str(source), "-Os", model="function:heuristic", effort=effort)
+    small = costs(compiler, source, "-Os", model="function:heuristic", effort=effort)
     assert small["often"] > 10  # it takes more bytes
 
 
@@ -73,8 +73,8 @@ def test_a_function_whose_ranges_are_all_computed_again(compiler: Compiler) -> N
     """The greedy allocator has nothing to do then, and doesn't say that it is done."""
     source = compiler.folder / "constant.c"
     source.write_text("unsigned long flags(void) { return 0xa9; }\nvoid nothing(int x) {}\n")
-    made = compiler.clang(str(source), model="function:random?seed=5", effort="1")
-    assert made.code == 0 and not made.said
+    made = compiler.clang(source, model="function:random?seed=5", effort="1")
+    assert made.code == 0 and not made.stderr
 
 
 def test_what_costs_less_is_taken_whole(compiler: Compiler) -> None:
@@ -82,7 +82,7 @@ def test_what_costs_less_is_taken_whole(compiler: Compiler) -> None:
     plain = compiler.clang("mixed.c")
     printed, before = compiler.output(plain), plain.object
     made = compiler.clang("mixed.c", model="function:random?seed=3", effort="1", on_failure="fail")
-    assert not made.said and compiler.output(made) == printed
+    assert not made.stderr and compiler.output(made) == printed
     assert made.object == before
 
 
@@ -98,13 +98,13 @@ def test_an_effort_that_makes_no_sense(
     compiler: Compiler, model: str, effort: str, says: str
 ) -> None:
     made = compiler.clang("mixed.c", model=model, effort=effort)
-    assert made.code != 0 and says in made.said
+    assert made.code != 0 and says in made.stderr
 
 
 @pytest.mark.parametrize("model", ["function:nope", "native:/nowhere.onnx"])
 def test_agents_that_fail_have_failed(compiler: Compiler, model: str) -> None:
     plain = compiler.clang("mixed.c").object
     made = compiler.clang("mixed.c", model=model, effort="1")
-    assert len(made.warnings) == 1 and model in made.said
+    assert len(made.warnings) == 1 and model in made.stderr
     assert made.object == plain
     assert compiler.clang("mixed.c", model=model, effort="1", on_failure="fail").code != 0

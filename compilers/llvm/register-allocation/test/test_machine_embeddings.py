@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from allocation_runs import INPUTS, Compiler, serving
+from compiler import Compiler, serving
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
@@ -105,20 +105,20 @@ def test_networks_and_a_server_decide_alike(compiler: Compiler) -> None:
         asked[context.agent] += 1
         return largest(observation, context)
 
-    with serving(policy, compiler.folder / "s", agents()) as uri:
+    with serving(policy, compiler.folder, agents()) as uri:
         made = compiler.clang("mixed.c", model=uri, on_failure="fail")
-    assert not made.said
+    assert not made.stderr
     decided = made.object
     assert set(asked) == set(OUTPUTS)
     assert compiler.output(made) == printed
     for scheme in ("native", "onnx"):
         model = f"{scheme}:{compiler.folder}/{{agent}}.onnx"
         made = compiler.clang("mixed.c", model=model, on_failure="fail")
-        assert not made.said and made.object == decided, scheme
+        assert not made.stderr and made.object == decided, scheme
     # The decisions are the embeddings': other vectors, other code.
     other = vocabulary(compiler, lambda name: [len(name) % 7 - 3, *map(ord, name * 99)][:DIMENSION])
     made = compiler.clang("mixed.c", model=model, on_failure="fail", vocabulary=str(other))
-    assert not made.said and made.object not in (decided, stock)
+    assert not made.stderr and made.object not in (decided, stock)
     assert compiler.output(made) == printed
 
 
@@ -136,7 +136,7 @@ def test_a_model_that_does_not_ask_is_not_charged(compiler: Compiler) -> None:
     wrong = {"vocabulary": "/nowhere.json", "on_failure": "fail"}
     expected = compiler.clang("mixed.c", model=HEURISTIC).object
     made = compiler.clang("mixed.c", model=HEURISTIC, **wrong)
-    assert not made.said and made.object == expected
+    assert not made.stderr and made.object == expected
     seen: set[str] = set()
 
     def policy(observation: Any, context: mlbridge.Context) -> int:
@@ -144,15 +144,15 @@ def test_a_model_that_does_not_ask_is_not_charged(compiler: Compiler) -> None:
         return int(np.flatnonzero(observation["action_mask"])[0])
 
     for signatures in (None, agents(embeds=False)):
-        with serving(policy, compiler.folder / "s", signatures) as uri:
+        with serving(policy, compiler.folder, signatures) as uri:
             made = compiler.clang("mixed.c", model=uri, **wrong)
-        assert not made.said
+        assert not made.stderr
     assert "action_mask" in seen and not {"embedding", "embeddings"} & seen
     # And if one agent asks, the others aren't given any.
     path = network(compiler.folder, "colour")
-    with serving(policy, compiler.folder / "s") as uri:
+    with serving(policy, compiler.folder) as uri:
         made = compiler.clang("mixed.c", model=f"colour=native:{path}; *={uri}", on_failure="fail")
-    assert not made.said and not {"embedding", "embeddings"} & seen
+    assert not made.stderr and not {"embedding", "embeddings"} & seen
 
 
 def source_of(compiler: Compiler) -> Path:
@@ -178,10 +178,10 @@ def first_seen(compiler: Compiler, source: Path | str, words: Path, *flags: str)
         return int(np.flatnonzero(observation["action_mask"])[0])
 
     dimension = len(next(iter(json.loads(words.read_text())["Opcodes"].values())))
-    with serving(policy, compiler.folder / "s", agents(dimension)) as uri:
+    with serving(policy, compiler.folder, agents(dimension)) as uri:
         settings = {"model": uri, "on_failure": "fail", "vocabulary": str(words)}
-        made = compiler.clang(str(source), *flags, **settings)
-    assert not made.said
+        made = compiler.clang(source, *flags, **settings)
+    assert not made.stderr
     return seen
 
 
@@ -240,10 +240,10 @@ def test_what_changes_is_computed_again(compiler: Compiler) -> None:
         return int(np.flatnonzero(observation["action_mask"])[0])
 
     words = vocabulary(compiler, lambda name: [float(name == "FrameIndex"), 1.0])
-    with serving(policy, compiler.folder / "s", agents(2)) as uri:
+    with serving(policy, compiler.folder, agents(2)) as uri:
         settings = {"model": uri, "on_failure": "fail", "vocabulary": str(words)}
         made = compiler.clang("mixed.c", **settings)
-    assert not made.said
+    assert not made.stderr
     changed = gone = 0
     for seen in rows.values():
         for before, after in itertools.pairwise(seen):
@@ -269,7 +269,7 @@ def test_a_parallel_link(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) ->
     flags = ("clang-22", "-O2", "-flto=thin", "-fPIC")
     parts = [compiler.folder / f"part{number}.o" for number in range(4)]
     for part in parts:
-        compiler.run(*flags, f"-Dmain={part.stem}", "-c", INPUTS / "mixed.c", "-o", part)
+        compiler.run(*flags, f"-Dmain={part.stem}", "-c", compiler.inputs / "mixed.c", "-o", part)
     link = (*flags, "-shared", "-fuse-ld=lld", f"-Wl,--load-pass-plugin={compiler.plugin}")
     network(compiler.folder, "node")
     network(compiler.folder, "colour")
@@ -291,10 +291,10 @@ def test_the_built_in_vocabulary_is_the_file(compiler: Compiler) -> None:
     path = network(compiler.folder, "colour", vocabulary=digest)
     model = f"colour=native:{path}; *={HEURISTIC}"
     built_in = compiler.clang("mixed.c", model=model, on_failure="fail")
-    assert not built_in.said
+    assert not built_in.stderr
     decided = built_in.object
     made = compiler.clang("mixed.c", model=model, on_failure="fail", vocabulary=str(SHIPPED))
-    assert not made.said and made.object == decided
+    assert not made.stderr and made.object == decided
     other = vocabulary(compiler, lambda name: [1.0] * DIMENSION)
     check_falls_back(compiler, model, other, "the model wants '" + digest)
 
@@ -302,8 +302,8 @@ def test_the_built_in_vocabulary_is_the_file(compiler: Compiler) -> None:
 def check_falls_back(compiler: Compiler, model: str, words: Path, says: str) -> None:
     plain = compiler.clang("mixed.c").object
     made = compiler.clang("mixed.c", model=model, vocabulary=str(words))
-    assert len(made.warnings) == 1 and says in made.warnings[0], made.said
-    assert str(words) in made.said
+    assert len(made.warnings) == 1 and says in made.warnings[0], made.stderr
+    assert str(words) in made.stderr
     assert made.object == plain
     assert compiler.clang("mixed.c", model=model, vocabulary=str(words), on_failure="fail").code
 
@@ -345,8 +345,8 @@ def test_a_vocabulary_of_another_length(compiler: Compiler) -> None:
     words = vocabulary(compiler, lambda name: [1.0])
     model = f"colour=native:{network(compiler.folder, 'colour')}; *={HEURISTIC}"
     made = compiler.clang("mixed.c", model=model, vocabulary=str(words))
-    assert len(made.warnings) == 1, made.said
-    assert "input 'embedding' is different in dimension 0: 1 in the pass and 100" in made.said
+    assert len(made.warnings) == 1, made.stderr
+    assert "input 'embedding' is different in dimension 0: 1 in the pass and 100" in made.stderr
 
 
 def test_numbers_that_no_float_holds_become_the_largest(compiler: Compiler) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from allocation_runs import Compiler
+from compiler import Compiler
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 
@@ -45,11 +45,5 @@ def test_a_program_prints_what_it_did(
         ("shipped", SHIPPED.format(models=models)),
         ("random", "function:random?seed=5"),
     ):
-        line = ["-Xclang", f"-fpass-plugin={compiler.plugin}"]
-        for option in (
-            f"-register-allocation-model={model}",
-            "-register-allocation-on-failure=fail",
-            "-verify-machineinstrs",
-        ):
-            line += ["-Xclang", "-mllvm", "-Xclang", option]
+        line = compiler.words(model=model, on_failure="fail")
         assert printed(name, *line) == expected, name

@@ -9,8 +9,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import onnx
 import pytest
 from beyond_llvm import ENVIRONMENT, RUNNERS, asked, record
 from building import attempt, run
+from compiler import serving
 from linalg_programs import OPERATIONS, Operation, drawn
 from mlir_runs import PLUGIN, README, executed, lowered, optimize, tiling
 from onnx import TensorProto, helper, numpy_helper
@@ -115,20 +115,6 @@ def network(path: Path, seed: int | None = None, rows: int = LOOPS, **fixed: Any
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(made, path)
     return path
-
-
-@contextmanager
-def serving(
-    folder: Path, policy: Callable[[Any, mlbridge.Context], Answer], signature: Any = SIGNATURE
-) -> Iterator[str]:
-    with mlbridge.Server(f"unix:{folder}/s", signature) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(policy,))
-        thread.start()
-        try:
-            yield f"unix:{folder}/s"
-        finally:
-            server.stop()
-            thread.join()
 
 
 def stock(text: str) -> str:
@@ -229,7 +215,7 @@ def test_what_a_model_sees_and_decides(tmp_path: Path, text: str) -> None:
         places.append(context.context)
         return next(answers)
 
-    with serving(tmp_path, policy) as uri:
+    with serving(policy, tmp_path, SIGNATURE) as uri:
         options: dict[str, str | int] = {"model": uri, "on_failure": "fail"}
         module, said = tiled(text, True, **options)
         assert decisions(said) == ["linalg.matmul: tiles of 4x8x5"]
@@ -272,7 +258,7 @@ def test_the_machine_is_that_of_the_options(tmp_path: Path) -> None:
         seen.append(np.array(observation["operation"]).tolist())
         return answer(vectorize=1)
 
-    with serving(tmp_path, policy) as uri:
+    with serving(policy, tmp_path, SIGNATURE) as uri:
         machine: dict[str, str | int] = {
             "l1-bytes": 1000,
             "l2-bytes": 2000,
@@ -296,7 +282,7 @@ WRONG: dict[str, Answer] = {
 @pytest.mark.parametrize("says", WRONG)
 def test_answers_that_cannot_be_used(tmp_path: Path, says: str) -> None:
     twice = MEMREFS + MEMREFS.replace("@product", "@again")
-    with serving(tmp_path, lambda *_: WRONG[says]) as uri:
+    with serving(lambda *_: WRONG[says], tmp_path, SIGNATURE) as uri:
         module, said = tiled(twice, model=uri)
         assert (
             said.count("warning: ") == 1
@@ -310,7 +296,7 @@ def test_answers_that_cannot_be_used(tmp_path: Path, says: str) -> None:
 
 def test_a_size_of_a_loop_that_is_not_there_is_ignored(tmp_path: Path) -> None:
     sizes = [4, 4, 4, 0, -1, *[0] * 5]
-    with serving(tmp_path, lambda *_: {"sizes": sizes, "vectorize": 0}) as uri:
+    with serving(lambda *_: {"sizes": sizes, "vectorize": 0}, tmp_path, SIGNATURE) as uri:
         module, said = tiled(MEMREFS, model=uri, on_failure="fail")
     assert not said and module.count("scf.for") == 3
 
@@ -354,7 +340,7 @@ def test_a_server_that_is_slow(tmp_path: Path) -> None:
         asked_again.wait(60)
         return answer(4, 4, 4)
 
-    with serving(tmp_path, policy) as uri:
+    with serving(policy, tmp_path, SIGNATURE) as uri:
         module, said = tiled(MEMREFS, model=uri, deadline="50ms")
         asked_again.set()
     assert said.count("warning: ") == 1 and "deadline exceeded" in said
