@@ -14,7 +14,7 @@ from blocks import blocks
 import mlbridge
 
 ROOT = Path(__file__).resolve().parents[2]
-PASS = ROOT / "compilers/llvm/phase-ordering/phase_ordering_pass.cpp"
+PASS = ROOT / "compilers/llvm/phase-ordering/ask.cpp"
 
 
 def three_lines() -> str:

@@ -21,11 +21,11 @@ static Expected<int64_t> heuristic(FunctionCall &Call) {
   return Default[0];
 }
 
-static Expected<int64_t> ask(FunctionCall &Call, Runner &Of) {
-  for (const TensorSpec &Input : Of.signature()->inputs)
-    if (Status S = Of.set(Input.name, Call.in<int64_t>(Input.name)); !S)
+static Expected<int64_t> ask(FunctionCall &Call, Runner &Other) {
+  for (const TensorSpec &Input : Other.signature()->inputs)
+    if (Status S = Other.set(Input.name, Call.in<int64_t>(Input.name)); !S)
       return S;
-  return Of.evaluate<int64_t>();
+  return Other.evaluate<int64_t>();
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -36,14 +36,12 @@ static uint64_t mix(uint64_t Z) {
 }
 
 static int64_t value(const FunctionCall &Call, const char *Name) {
-  const Span<const int64_t> Its = Call.in<int64_t>(Name);
-  return Its.empty() ? 0 : Its[0];
+  const Span<const int64_t> Input = Call.in<int64_t>(Name);
+  return Input.empty() ? 0 : Input[0];
 }
 
 static Expected<FunctionModel> flip(const Uri &From) {
-  if (Status S = From.allowOnly(
-          {"seed", "probability", "margin", "of", "deadline", "agent", "episode", "context"});
-      !S)
+  if (Status S = From.allowOnly({"seed", "probability", "margin", "of"}); !S)
     return S;
   const Expected<uint64_t> Seed = From.number("seed", 0);
   if (!Seed)
@@ -57,19 +55,19 @@ static Expected<FunctionModel> flip(const Uri &From) {
   const Expected<uint64_t> Margin = From.number("margin", 0);
   if (!Margin)
     return Margin.status();
-  std::optional<mlbridge::Model> Of;
+  std::optional<mlbridge::Model> Other;
   if (const std::string Uri = From.option("of"); !Uri.empty()) {
-    Of = mlbridge::Model::open(Uri);
-    if (!Of->status() || !Of->modelSignature() ||
-        !Of->bind({Of->modelSignature()->inputs, {TensorSpec::of<int64_t>(Decision, {1})}}))
-      return Of->status();
+    Other = mlbridge::Model::open(Uri);
+    if (!Other->status() || !Other->modelSignature() ||
+        !Other->bind({Other->modelSignature()->inputs, {TensorSpec::of<int64_t>(Decision, {1})}}))
+      return Other->status();
   }
   FunctionModel Model;
-  Model.newFunction = [Seed = *Seed, Probability, Margin = int64_t(*Margin), Of]() -> Function {
-    const auto Asked = Of ? std::make_shared<Runner>(Of->newRunner()) : nullptr;
+  Model.newFunction = [Seed = *Seed, Probability, Margin = int64_t(*Margin), Other]() -> Function {
+    const auto OtherRunner = Other ? std::make_shared<Runner>(Other->newRunner()) : nullptr;
     return [=, State = std::optional<uint64_t>()](FunctionCall &Call) mutable -> Status {
       const Span<int64_t> To = Call.out<int64_t>(Decision);
-      Expected<int64_t> Usual = Asked ? ask(Call, *Asked) : heuristic(Call);
+      Expected<int64_t> Usual = OtherRunner ? ask(Call, *OtherRunner) : heuristic(Call);
       if (!Usual || To.empty())
         return Usual ? Status(Code::Mismatch, std::string("expected an output ") + Decision)
                      : Usual.status();

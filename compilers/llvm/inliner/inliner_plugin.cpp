@@ -28,7 +28,7 @@ namespace mlbridge::inliner {
 
 namespace {
 
-/// Of one PassBuilder, that is, one module at a time.
+/// The pipeline of one PassBuilder, that is, of one module at a time.
 struct Pipeline {
   ModuleAnalysisManager *Modules = nullptr;
   StringRef Level; ///< "Oz"; empty where the inliner was named itself
@@ -38,18 +38,18 @@ struct Pipeline {
 class PipelineAnalysis : public AnalysisInfoMixin<PipelineAnalysis> {
 public:
   struct Result {
-    std::shared_ptr<Pipeline> Of;
+    std::shared_ptr<Pipeline> Current;
     bool invalidate(Function &, const PreservedAnalyses &, FunctionAnalysisManager::Invalidator &) {
       return false;
     }
   };
-  explicit PipelineAnalysis(std::shared_ptr<Pipeline> Of) : Of(std::move(Of)) {}
-  Result run(Function &, FunctionAnalysisManager &) { return {Of}; }
+  explicit PipelineAnalysis(std::shared_ptr<Pipeline> Current) : Current(std::move(Current)) {}
+  Result run(Function &, FunctionAnalysisManager &) { return {Current}; }
 
 private:
   friend AnalysisInfoMixin<PipelineAnalysis>;
   static AnalysisKey Key;
-  std::shared_ptr<Pipeline> Of;
+  std::shared_ptr<Pipeline> Current;
 };
 AnalysisKey PipelineAnalysis::Key;
 
@@ -59,12 +59,12 @@ public:
   Heuristic(Module &M, FunctionAnalysisManager &FAM, const InlineParams &Params, InlineContext IC)
       : Advisor(M, FAM, Params, IC) {}
   bool operator()(CallBase &CB) {
-    const std::unique_ptr<InlineAdvice> Its = Advisor.getAdvice(CB);
-    if (!Its)
+    const std::unique_ptr<InlineAdvice> Advice = Advisor.getAdvice(CB);
+    if (!Advice)
       return false;
-    const bool Inline = Its->isInliningRecommended();
-    Its->recordUnattemptedInlining(); // by this advisor
-    return Inline;
+    const bool IsRecommended = Advice->isInliningRecommended();
+    Advice->recordUnattemptedInlining(); // by this advisor
+    return IsRecommended;
   }
 
 private:
@@ -84,18 +84,18 @@ public:
       Default = Known->findInput(DefaultDecisionName);
   }
 
-  /// Why the model can't be asked at all.
+  /// The reason for which the model can't be asked at all, or Ok.
   const Status &status() const { return runner().status(); }
 
 private:
   static std::unique_ptr<LLVMModelRunner> makeRunner(Module &M, const plugin::Settings &Options,
                                                      std::vector<llvm::TensorSpec> Features) {
-    const Model Of = plugin::openForProcess(Options);
-    const Signature *Own = Of.modelSignature();
+    const Model Policy = plugin::openForProcess(Options);
+    const Signature *Known = Policy.modelSignature();
     // It costs as much as the heuristic does.
-    if (!Own || Own->findInput(DefaultDecisionName) >= 0)
+    if (!Known || Known->findInput(DefaultDecisionName) >= 0)
       Features.push_back(DefaultDecisionSpec);
-    return plugin::newRunner(Options, Of, M, Features, InlineDecisionSpec);
+    return plugin::newRunner(Options, Policy, M, Features, InlineDecisionSpec);
   }
 
   LLVMModelRunner &runner() const { return static_cast<LLVMModelRunner &>(*ModelRunner); }
@@ -137,19 +137,19 @@ static InlineAdvisor *newAdvisor(Module &M, FunctionAnalysisManager &FAM, Inline
   const auto Defined = make_filter_range(M, [](Function &F) { return !F.isDeclaration(); });
   if (Defined.empty() || (ComparedOption && !CandidateOption))
     return Stock();
-  const Pipeline &Its = *FAM.getResult<PipelineAnalysis>(*Defined.begin()).Of;
-  if (const Status Right = Options.check(); !Right) {
-    Options.refuse(M.getContext(), Right);
+  const Pipeline &Current = *FAM.getResult<PipelineAnalysis>(*Defined.begin()).Current;
+  if (const Status Checked = Options.check(); !Checked) {
+    Options.refuse(M.getContext(), Checked);
     return Stock();
   }
   if (none_of(Defined,
-              [&](const Function &F) { return Options.wants(plugin::levelOf(F, Its.Level)); }))
+              [&](const Function &F) { return Options.wants(plugin::levelOf(F, Current.Level)); }))
     return Stock();
-  auto Asking = std::make_unique<ModelInlineAdvisor>(
-      M, *Its.Modules, Options, Its.Level, std::make_shared<Heuristic>(M, FAM, Params, IC));
-  if (Asking->status())
-    return Asking.release();
-  Options.giveUp(M.getContext(), Asking->status());
+  auto Advisor = std::make_unique<ModelInlineAdvisor>(
+      M, *Current.Modules, Options, Current.Level, std::make_shared<Heuristic>(M, FAM, Params, IC));
+  if (Advisor->status())
+    return Advisor.release();
+  Options.giveUp(M.getContext(), Advisor->status());
   return Stock();
 }
 

@@ -39,11 +39,11 @@ public:
   size_t size() const { return Groups.size(); }
   const PassGroup &operator[](size_t Index) const { return Groups[Index]; }
   Repeat repeat() const { return Repeats; }
-  /// Whether an episode may be stopped while groups are allowed.
+  /// True if an episode may be stopped while groups are allowed.
   bool hasStop() const { return Stops; }
   /// The most groups that an episode is meant to run, 0 if the list doesn't say.
   uint32_t maxSteps() const { return Steps; }
-  /// What was parsed.
+  /// The text that was parsed.
   const std::string &json() const { return Text; }
 
   /// Runs group `Index` on the module with the host's analyses. Requires Index < size().

@@ -15,8 +15,8 @@ namespace mlbridge::phase_ordering {
 /// module, for the module's own target. Errors: there is no such target in this process.
 llvm::Expected<uint64_t> codeSize(const llvm::Module &M);
 
-/// The same for the code that this code generator makes, or one for the module's target if it is
-/// null. The module is used up.
+/// The same bytes for the code that this code generator makes, or one for the module's target if it
+/// is null. The module is used up.
 llvm::Expected<uint64_t> measureCode(llvm::Module &M, llvm::TargetMachine *TM);
 
 /// Writes bitcode, or the assembly of the same code if the path ends with ".s".

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Copies the module, observes the copy, checks the answer, runs the group; measures for a driver.
+// Copies the module, observes the copy, checks the answer, runs the group.
 #include "environment.h"
 
-#include "code_size.h"
 #include "middle_end.h"
-
-#include "versions/target_triple.h"
 
 #include <mlbridge/model.h>
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/IRReader/IRReader.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/xxhash.h"
 
 #include <cmath>
 #include <numeric>
@@ -24,15 +17,16 @@ using namespace llvm;
 namespace mlbridge::phase_ordering {
 
 std::string untouchable(const Module &M) {
-  bool Defines = false;
-  for (const Function &F : M) {
+  bool HasFunction = false;
+  for (const llvm::Function &F : M) {
     if (!F.isDeclaration() && !F.hasOptNone())
       return {};
-    Defines |= !F.isDeclaration();
+    HasFunction |= !F.isDeclaration();
   }
-  return Defines ? "every function is optnone, as clang -O0 makes them, and no pass changes such "
-                   "functions; compile with -Oz -Xclang -disable-llvm-passes instead"
-                 : "it has no function";
+  return HasFunction
+             ? "every function is optnone, as clang -O0 makes them, and no pass changes such "
+               "functions; compile with -Oz -Xclang -disable-llvm-passes instead"
+             : "it has no function";
 }
 
 PhaseOrderingEnvironment::PhaseOrderingEnvironment(Module &M, ModuleAnalysisManager &MAM,
@@ -41,8 +35,8 @@ PhaseOrderingEnvironment::PhaseOrderingEnvironment(Module &M, ModuleAnalysisMana
 
 Status PhaseOrderingEnvironment::observerFor(const Model &Policy, Observer &To) const {
   const std::optional<std::string> Stated = Policy.metadata("phase-ordering.observation");
-  const Signature *Own = Policy.modelSignature();
-  const bool Embeds = Own && Own->findInput("embedding") >= 0;
+  const Signature *Known = Policy.modelSignature();
+  const bool Embeds = Known && Known->findInput("embedding") >= 0;
   const ObservationKind *Kind =
       findObservation(Stated ? StringRef(*Stated) : StringRef(Embeds ? "ir2vec" : "counts"));
   if (!Kind || (Stated && *Stated != Kind->Version)) {
@@ -52,10 +46,10 @@ Status PhaseOrderingEnvironment::observerFor(const Model &Policy, Observer &To) 
                                       join(Versions, "', '") + "', the model wants '" + *Stated +
                                       "'");
   }
-  mlbridge::Expected<Observer> Made = Observer::make(*Kind, VocabularyFile);
-  if (!Made)
-    return Made.status();
-  To = std::move(*Made);
+  mlbridge::Expected<Observer> Wanted = Observer::make(*Kind, VocabularyFile);
+  if (!Wanted)
+    return Wanted.status();
+  To = std::move(*Wanted);
   const std::optional<std::string> Digest = Policy.metadata("phase-ordering.vocabulary");
   if (const embeddings::Vocabulary *V = To.vocabulary(); V && Digest && *Digest != V->digest())
     return Status(Code::Mismatch,
@@ -69,7 +63,7 @@ const Signature &PhaseOrderingEnvironment::signatureFor(const Model &Policy) {
   Observer Wanted;
   Metadata = observerFor(Policy, Wanted);
   if (const std::optional<std::string> Json = Policy.metadata("phase-ordering.candidates")) {
-    Of = std::move(Wanted);
+    Observes = std::move(Wanted);
     useCandidates(*Json);
     return Sig;
   }
@@ -85,9 +79,9 @@ void PhaseOrderingEnvironment::useCandidates(StringRef Json) {
   }
   Candidates = std::move(*List);
   Sig.inputs = {TensorSpec::of<float>("features", {int64_t(Features::size())})};
-  if (Of.vocabulary())
+  if (Observes.vocabulary())
     Sig.inputs.push_back(
-        TensorSpec::of<float>("embedding", {int64_t(Of.vocabulary()->dimension())}));
+        TensorSpec::of<float>("embedding", {int64_t(Observes.vocabulary()->dimension())}));
   Sig.outputs = {TensorSpec::of<float>("log_ratio", {int64_t(Candidates.size())})};
 }
 
@@ -103,15 +97,15 @@ std::vector<Candidate> PhaseOrderingEnvironment::ranked() const {
 }
 
 Candidate PhaseOrderingEnvironment::asCandidate() const {
-  Candidate Way{"of the model", {}, false, {}};
+  Candidate Chosen{"of the model", {}, false, {}};
   for (const Decision &D : Decisions)
     if (D.Action < Actions->size())
-      Way.Pipelines.push_back((*Actions)[D.Action].Passes);
-  return Way;
+      Chosen.Pipelines.push_back((*Actions)[D.Action].Passes);
+  return Chosen;
 }
 
 const Signature &PhaseOrderingEnvironment::use(StringRef Json, Observer Wanted) {
-  Of = std::move(Wanted);
+  Observes = std::move(Wanted);
   llvm::Expected<ActionList> List = ActionList::parse(Json);
   if (!List) {
     Metadata = Status(Code::InvalidModel, toString(List.takeError()));
@@ -123,7 +117,7 @@ const Signature &PhaseOrderingEnvironment::use(StringRef Json, Observer Wanted) 
   Sig.inputs = {TensorSpec::of<float>("features", {int64_t(Features::size())}),
                 TensorSpec::of<float>("action_mask", {Choices}),
                 TensorSpec::of<float>("history", {Choices}), TensorSpec::of<int64_t>("step", {1})};
-  if (const embeddings::Vocabulary *V = Of.vocabulary())
+  if (const embeddings::Vocabulary *V = Observes.vocabulary())
     Sig.inputs.push_back(TensorSpec::of<float>("embedding", {int64_t(V->dimension())}));
   Sig.outputs = {TensorSpec::of<int64_t>("action", {1})};
   return Sig;
@@ -218,18 +212,18 @@ bool PhaseOrderingEnvironment::isAllowed(size_t Action) const {
   llvm_unreachable("no such rule");
 }
 
-/// Every group has run, and none may run again.
+/// True if every group has run, and none may run again.
 bool PhaseOrderingEnvironment::isOver() const {
   return Actions->repeat() == Repeat::Never && Decisions.size() == Actions->size();
 }
 
-/// Features of the module as it is now, and its embedding if there is a vocabulary.
-void PhaseOrderingEnvironment::observe(const Module &Seen, Observation &To) {
+/// Writes features of the module as it is now, and its embedding if there is a vocabulary.
+void PhaseOrderingEnvironment::observe(const Module &Current, Observation &To) {
   const Span<float> Values = To.input<float>("features");
   Feature.write(Now, {Values.data(), Values.size()});
-  if (Of.vocabulary()) {
+  if (Observes.vocabulary()) {
     const Span<float> Embedding = To.input<float>("embedding");
-    Of.embed(Seen, {Embedding.data(), Embedding.size()});
+    Observes.embed(Current, {Embedding.data(), Embedding.size()});
   }
 }
 
@@ -249,143 +243,6 @@ void PhaseOrderingEnvironment::observe(Observation &To) {
     Mask[I] = isAllowed(I) ? 1.0f : 0.0f;
   llvm::copy(History, To.input<float>("history").begin());
   To.input<int64_t>("step")[0] = int64_t(Decisions.size());
-}
-
-static mlbridge::Expected<uint64_t> measured(const Module &M) {
-  llvm::Expected<uint64_t> Bytes = codeSize(M);
-  if (!Bytes)
-    return Status(Code::Unsupported, "code size: " + toString(Bytes.takeError()));
-  return *Bytes;
-}
-
-ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM,
-                                     ServedOptions Options)
-    : Host(Host), MAM(MAM), Options(std::move(Options)) {
-  useModule(Host);
-  Sig = Inner->signature();
-  for (const char *Name : {"code_bytes", "oz_code_bytes"})
-    Sig.inputs.push_back(TensorSpec::of<int64_t>(Name, {1}));
-}
-
-Metadata ServedEnvironment::metadata() const {
-  Metadata Values;
-  Values["phase-ordering.observation"] = Options.Of.version().str();
-  if (const embeddings::Vocabulary *V = Options.Of.vocabulary())
-    Values["phase-ordering.vocabulary"] = V->digest();
-  if (Options.KeepStates)
-    Values["mlbridge.fork"] = "1";
-  if (const ActionList *Actions = Inner->actions())
-    Values["phase-ordering.actions"] = Actions->json();
-  return Values;
-}
-
-void ServedEnvironment::useModule(Module &M) {
-  Inner.reset(); // its copy belongs to what the analyses know
-  Inner = std::make_unique<PhaseOrderingEnvironment>(M, MAM, Options.MaxSteps);
-  Inner->use(Options.ActionsJson, Options.Of);
-  if (Options.KeepStates)
-    Inner->keepStates();
-}
-
-Status ServedEnvironment::load(const std::string &From) {
-  ErrorOr<std::unique_ptr<MemoryBuffer>> Bytes = MemoryBuffer::getFile(From);
-  if (!Bytes)
-    return Status(Code::NotFound, "module " + From + ": " + Bytes.getError().message());
-  SMDiagnostic Wrong;
-  std::unique_ptr<Module> Read = parseIR(**Bytes, Wrong, Host.getContext());
-  if (!Read) {
-    std::string Text;
-    raw_string_ostream Out(Text);
-    Wrong.print(nullptr, Out, /*ShowColors=*/false);
-    return Status(Code::NotFound, "module " + From + ": " + StringRef(Text).rtrim().str());
-  }
-  if (Read->getTargetTriple() != Host.getTargetTriple())
-    return Status(Code::Mismatch, "module " + From + " is for " + versions::tripleOf(*Read).str() +
-                                      ", the compiler was started for " +
-                                      versions::tripleOf(Host).str());
-  if (Read->getDataLayoutStr().empty()) // as in a test written by hand: its target's
-    Read->setDataLayout(Host.getDataLayout());
-  if (Read->getDataLayout() != Host.getDataLayout())
-    return Status(Code::Mismatch,
-                  "module " + From + " has the data layout '" + Read->getDataLayoutStr() +
-                      "', the compiler was started for '" + Host.getDataLayoutStr() + "'");
-  Inner.reset();
-  Loaded = std::move(Read);
-  Path = From;
-  OzSize = &OzSizes[xxh3_64bits((*Bytes)->getBuffer())];
-  return Status();
-}
-
-Status ServedEnvironment::fork(StringRef Steps, Observation &First) {
-  size_t At = 0;
-  const size_t End = Inner->states();
-  if (Steps.getAsInteger(10, At) || At >= End)
-    return Status(Code::InvalidArgument, "fork:" + Steps.str() +
-                                             ": the last episode can be resumed after less than " +
-                                             std::to_string(End) + " steps");
-  Inner->resume(At, First);
-  return measure(First);
-}
-
-Status ServedEnvironment::reset(Observation &First) {
-  if (StringRef Steps = context(); Options.KeepStates && Steps.consume_front("fork:"))
-    return fork(Steps, First);
-  if (!context().empty() && context() != Path)
-    if (Status S = load(context()); !S)
-      return S;
-  Module &M = Loaded ? *Loaded : Host;
-  useModule(M);
-  if (const std::string Why = untouchable(M); !Why.empty())
-    return Status(Code::InvalidArgument, "module " + M.getModuleIdentifier() + ": " + Why);
-  if (!*OzSize) {
-    WorkingCopy Copy(M, MAM);
-    PipelineTuningOptions AsClang; // the text "default<Oz>" has neither vectorizer
-    AsClang.LoopVectorization = false;
-    AsClang.SLPVectorization = true;
-    PassBuilder Builder(nullptr, AsClang);
-    Builder.buildPerModuleDefaultPipeline(OptimizationLevel::Oz).run(Copy.module(), MAM);
-    const mlbridge::Expected<uint64_t> Bytes = measured(Copy.module());
-    if (!Bytes)
-      return Bytes.status();
-    *OzSize = int64_t(*Bytes);
-  }
-  if (Status S = Inner->reset(First); !S)
-    return S;
-  const Status Measured = measure(First);
-  FirstSize = Size;
-  return Measured;
-}
-
-Status ServedEnvironment::measure(Observation &To) {
-  if (!Options.StateFile.empty())
-    if (Error E = writeModule(Inner->module(), Options.StateFile))
-      return Status(Code::Internal, toString(std::move(E)));
-  const mlbridge::Expected<uint64_t> Bytes = measured(Inner->module());
-  if (!Bytes)
-    return Bytes.status();
-  Size = int64_t(*Bytes);
-  if (Status S = To.set("code_bytes", Size); !S)
-    return S;
-  return To.set("oz_code_bytes", **OzSize);
-}
-
-Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
-  if (Status S = Inner->step(Chosen, Next); !S)
-    return S;
-  // Not isDone(): a resumed episode would still be over.
-  if (Inner->outcome() == Outcome::Stopped)
-    setDone();
-  if (Inner->decisions().back().Action == Inner->actions()->size()) { // stop changes nothing
-    setReward(0);
-    return Status();
-  }
-  const int64_t Before = Size;
-  if (Status S = measure(Next); !S)
-    return S;
-  setReward(FirstSize == 0 ? 0 : double(Before - Size) / double(FirstSize));
-  if (Inner->outcome() == Outcome::LimitReached)
-    setTruncated();
-  return Status();
 }
 
 } // namespace mlbridge::phase_ordering

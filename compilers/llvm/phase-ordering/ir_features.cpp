@@ -126,7 +126,7 @@ unsigned sizeEstimate(const Instruction &I) {
   }
 }
 
-// What instructions are counted as, if their opcode alone says so.
+// The count of an instruction, where its opcode alone decides it.
 struct Kind {
   Count Which;
   std::initializer_list<unsigned> Opcodes;
@@ -163,13 +163,13 @@ constexpr Kind Kinds[] = {
 };
 
 constexpr auto KindOfOpcode = [] {
-  std::array<unsigned, Instruction::OtherOpsEnd> Of{};
-  for (unsigned &Each : Of)
+  std::array<unsigned, Instruction::OtherOpsEnd> Counted{};
+  for (unsigned &Each : Counted)
     Each = NumCounts;
   for (const auto &[Which, Opcodes] : Kinds)
     for (unsigned Opcode : Opcodes)
-      Of[Opcode] = unsigned(Which);
-  return Of;
+      Counted[Opcode] = unsigned(Which);
+  return Counted;
 }();
 
 class Counter {

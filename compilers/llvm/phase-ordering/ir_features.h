@@ -12,7 +12,7 @@
 
 namespace mlbridge::phase_ordering {
 
-/// What is counted; the order is part of the observation's version.
+/// The things that are counted; the order is part of the observation's version.
 enum class Count : unsigned {
   functions,
   declarations,

@@ -16,7 +16,7 @@ using namespace llvm;
 
 namespace mlbridge::phase_ordering {
 
-/// Whether this pass (by class name) of the stock pipelines only makes code smaller or faster.
+/// True if this pass (by class name) of the stock pipelines only makes code smaller or faster.
 static bool isOptimization(StringRef PassClass) {
   // A pass that is not named here runs: instrumentation, sanitizers, lowering, other plugins.
   static const StringSet<> Names = {
@@ -124,10 +124,10 @@ static bool isOptimization(StringRef PassClass) {
 
 namespace {
 
-/// What was decided for the module that one pipeline is compiling. One for each PassBuilder, hence
+/// The decision about the module that one pipeline is compiling. One for each PassBuilder, hence
 /// never shared between modules that are compiled at the same time.
 struct PipelineState {
-  bool Replaced = false; ///< whether the rest of the host's optimizations is skipped
+  bool Replaced = false; ///< the rest of the host's optimizations is skipped
   bool Started = false;  ///< between a pipeline's first extension point and that of simplification
   ThinOrFullLTOPhase Phase = ThinOrFullLTOPhase::None;
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// function:sequence, function:stop, function:fail-at; and candidates:, a list in a fixed order.
-#include "environment.h"
+#include "models.h"
 
 #include <mlbridge/function.h>
 

@@ -6,23 +6,23 @@ using namespace llvm;
 namespace mlbridge::phase_ordering {
 
 const ObservationKind *findObservation(StringRef Name) {
-  const auto *Found = find_if(ObservationKinds, [&](const ObservationKind &Kind) {
-    return Name == Kind.Name || Name == Kind.Version;
+  const auto *Kind = find_if(ObservationKinds, [Name](const ObservationKind &One) {
+    return Name == One.Name || Name == One.Version;
   });
-  return Found == std::end(ObservationKinds) ? nullptr : Found;
+  return Kind == std::end(ObservationKinds) ? nullptr : Kind;
 }
 
 mlbridge::Expected<Observer> Observer::make(const ObservationKind &Kind, const std::string &File) {
-  Observer Made;
-  Made.Kind = &Kind;
+  Observer New;
+  New.Kind = &Kind;
   if (!Kind.Embedding)
-    return Made;
+    return New;
   const mlbridge::Expected<embeddings::Vocabulary> Read =
       File.empty() ? embeddings::Vocabulary::builtin() : embeddings::Vocabulary::read(File);
   if (!Read)
     return Read.status();
-  Made.Seeds = *Read;
-  return Made;
+  New.Seeds = *Read;
+  return New;
 }
 
 } // namespace mlbridge::phase_ordering

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kinds of observation: what an episode sees of the module besides its counts.
+// The kinds of observation: an episode sees counts of the module, and may see its embedding.
 #ifndef MLBRIDGE_LLVM_PHASE_ORDERING_OBSERVATION_H
 #define MLBRIDGE_LLVM_PHASE_ORDERING_OBSERVATION_H
 
@@ -14,7 +14,7 @@ namespace mlbridge::phase_ordering {
 
 struct ObservationKind {
   llvm::StringLiteral Name;    ///< of the option
-  llvm::StringLiteral Version; ///< in metadata and logs
+  llvm::StringLiteral Version; ///< in metadata
   std::optional<embeddings::Kind> Embedding;
 };
 inline constexpr ObservationKind ObservationKinds[] = {

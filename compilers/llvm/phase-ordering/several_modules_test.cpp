@@ -83,7 +83,7 @@ void collect(const DiagnosticInfo *Info, void *To) {
 
 struct Compiled {
   std::string Text;
-  std::string Said;
+  std::string Messages;
 };
 
 std::unique_ptr<TargetMachine> codeGenerator() {
@@ -101,7 +101,7 @@ Compiled compile(unsigned Number, bool WithPlugin = true,
                  OptimizationLevel Level = OptimizationLevel::Oz, TargetMachine *TM = nullptr) {
   Compiled Result;
   LLVMContext Context;
-  Context.setDiagnosticHandlerCallBack(collect, &Result.Said);
+  Context.setDiagnosticHandlerCallBack(collect, &Result.Messages);
   SMDiagnostic Wrong;
   std::unique_ptr<Module> M = parseAssemblyString(source(Number), Wrong, Context);
   if (!M)
@@ -145,7 +145,7 @@ void setOptions(const std::vector<std::string> &Options) {
 
 constexpr unsigned Modules = 6;
 
-/// What each module asks for but the last.
+/// The groups that each module asks for, but the last.
 const std::vector<int64_t> Orders[Modules - 1] = {
     {31}, {30, 5, 13}, {33, 16, 39}, {23, 8}, {32, 7, 28, 22}};
 
@@ -190,13 +190,13 @@ private:
 class SeveralModules : public testing::Test {
 protected:
   void SetUp() override {
-    SmallString<128> Made;
-    ASSERT_FALSE(sys::fs::createUniqueDirectory("phase-ordering", Made));
-    Folder = std::string(Made);
+    SmallString<128> Unique;
+    ASSERT_FALSE(sys::fs::createUniqueDirectory("phase-ordering", Unique));
+    Folder = std::string(Unique);
     for (unsigned I = 0; I + 1 < Modules; ++I) {
       setOptions({"-phase-ordering-model=function:sequence?actions=" + join(Orders[I])});
       const Compiled Result = compile(I);
-      ASSERT_EQ(Result.Said, "");
+      ASSERT_EQ(Result.Messages, "");
       Alone.push_back(Result.Text);
     }
     Alone.push_back(compile(Modules - 1, /*WithPlugin=*/false).Text);
@@ -214,9 +214,10 @@ protected:
   void check(unsigned Number, const Compiled &Result) {
     EXPECT_EQ(Result.Text, Alone[Number]) << "module " << Number;
     if (Number + 1 < Modules)
-      EXPECT_EQ(Result.Said, "") << "module " << Number;
+      EXPECT_EQ(Result.Messages, "") << "module " << Number;
     else
-      EXPECT_NE(Result.Said.find("no order of module5.c"), std::string::npos) << Result.Said;
+      EXPECT_NE(Result.Messages.find("no order of module5.c"), std::string::npos)
+          << Result.Messages;
   }
 
   static std::string join(const std::vector<int64_t> &Order) {
@@ -266,7 +267,7 @@ TEST_F(SeveralModules, OptionsOfACandidateEndWithItsModule) {
   const std::unique_ptr<TargetMachine> TM = codeGenerator();
   ASSERT_TRUE(TM);
   const Compiled Emptied = compile(0, /*WithPlugin=*/true, OptimizationLevel::Oz, TM.get());
-  EXPECT_EQ(Emptied.Said, "");
+  EXPECT_EQ(Emptied.Messages, "");
   EXPECT_EQ(Emptied.Text.find("define"), std::string::npos) << Emptied.Text;
   EXPECT_EQ(Lsr->getNumOccurrences(), 1);
   compile(1, /*WithPlugin=*/true, OptimizationLevel::O2); // is left alone

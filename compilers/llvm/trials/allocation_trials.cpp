@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "allocation_trials.h"
 
-#include "trial_process.h"
+#include "race.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -21,8 +21,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <poll.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,10 +30,11 @@ namespace mlbridge::trial {
 
 namespace {
 
-/// The exit code of a trial whose allocation LLVM refuses.
+/// The exit code of a run whose allocation LLVM refuses.
 constexpr int Refused = 3;
 
-/// In a process that tries: the allocator asks, when it is done, whether anyone wants its remarks.
+/// Ends the run of a process: the allocator asks, when it is done, whether
+/// anyone wants its remarks.
 class EndOfAllocation final : public DiagnosticHandler {
 public:
   EndOfAllocation(const MachineFunction &MF, std::function<void()> Do)
@@ -51,7 +50,8 @@ private:
   /// Every pass over machine code asks for this one before it begins.
   bool isAnalysisRemarkEnabled(StringRef Pass) const override {
     if (Pass == "size-info" && !MF.getRegInfo().getNumVirtRegs())
-      _exit(1); // the function is past allocation, which has not said that it is done
+      _exit(1); // the function is past allocation, which has not said that it
+                // is done
     return false;
   }
   bool isAnyRemarkEnabled() const override { return false; }
@@ -65,16 +65,16 @@ private:
   const std::function<void()> Do;
 };
 
-/// What a register will be, once it is rewritten.
-MCRegister rewritten(const MachineOperand &Of, const VirtRegMap &Registers,
+/// The register that an operand will be, once it is rewritten.
+MCRegister rewritten(const MachineOperand &Operand, const VirtRegMap &Registers,
                      const TargetRegisterInfo &TRI) {
-  if (!Of.getReg().isVirtual())
-    return Of.getReg().asMCReg();
-  const MCRegister Whole = Registers.getPhys(Of.getReg());
-  return Whole && Of.getSubReg() ? TRI.getSubReg(Whole, Of.getSubReg()) : Whole;
+  if (!Operand.getReg().isVirtual())
+    return Operand.getReg().asMCReg();
+  const MCRegister Whole = Registers.getPhys(Operand.getReg());
+  return Whole && Operand.getSubReg() ? TRI.getSubReg(Whole, Operand.getSubReg()) : Whole;
 }
 
-/// What a process says of its trial.
+/// The answer of a run.
 struct Outcome {
   AllocationCost Cost;
   bool Known = false;
@@ -82,28 +82,9 @@ struct Outcome {
   char Message[1000] = {};
 };
 
-/// Of this process, if it tries.
-Outcome *Mine = nullptr;
-
-struct Unmap {
-  size_t Bytes;
-  void operator()(Outcome *Shared) const { munmap(Shared, Bytes); }
-};
-
-int millisecondsUntil(std::chrono::steady_clock::time_point Then) {
-  const auto Left = Then - std::chrono::steady_clock::now();
-  return int(
-      std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(Left).count()));
-}
-
-/// Whether it has ended by then.
-bool endsBy(std::chrono::steady_clock::time_point Then, const Child &Its) {
-  pollfd End{Its.Alive, POLLIN, 0};
-  int Ready = 0;
-  while ((Ready = poll(&End, 1, millisecondsUntil(Then))) < 0 && errno == EINTR) {
-  }
-  return Ready > 0;
-}
+/// The answers of all runs; in the process of one, which writes its own.
+SharedArray<Outcome> Outcomes;
+Outcome *OwnOutcome = nullptr; ///< null in a process that is no run
 
 } // namespace
 
@@ -167,44 +148,42 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
                MutableArrayRef<std::optional<AllocationCost>> Costs) {
   if (const std::string Why = whyNot(); !Why.empty())
     return Status(Code::Unsupported, "allocations can't be compared: " + Why);
-  const size_t Count = Costs.size(), Bytes = Count * sizeof(Outcome);
-  void *Memory = mmap(nullptr, Bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (Memory == MAP_FAILED)
+  SharedArray<Outcome> Answers;
+  if (!Answers.allocate(Costs.size()))
     return Status(Code::Unavailable, std::string("no memory to share: ") + std::strerror(errno));
-  std::unique_ptr<Outcome[], Unmap> Shared(new (Memory) Outcome[Count], Unmap{Bytes});
-  const auto Deadline = std::chrono::steady_clock::now() + Longest;
-  SmallVector<Child, 2> Trials(Count);
-  Status Failed;
-  for (size_t I = 0; I < Count && Failed; ++I) {
-    if (Costs[I])
-      continue;
-    if (Trials[I].fork()) {
-      Mine = Shared.release() + I;
-      isolate(Trials[I].Alive);
-      divert(MF.getFunction().getContext(),
-             std::make_unique<EndOfAllocation>(
-                 MF, [&MF, &Registers, &Frequencies] { endTrial(MF, Registers, Frequencies); }));
-      return std::optional<size_t>(I);
-    }
-    if (Trials[I].Id < 0)
-      Failed = Status(Code::Unavailable,
-                      std::string("no process to try an allocation: ") + std::strerror(errno));
+  SmallVector<size_t, 2> Unknown;
+  for (size_t I = 0; I < Costs.size(); ++I)
+    if (!Costs[I])
+      Unknown.push_back(I);
+  SmallVector<Race::End, 2> Ends(Costs.size());
+  Race Runs;
+  const auto OnEnd = [&Ends](size_t I, Race::End How) {
+    Ends[I] = How;
+    return true;
+  };
+  if (const std::optional<size_t> Own = Runs.race(Unknown, Unknown.size(), {}, OnEnd)) {
+    Outcomes = std::move(Answers);
+    OwnOutcome = &Outcomes[*Own];
+    divert(MF.getFunction().getContext(),
+           std::make_unique<EndOfAllocation>(
+               MF, [&MF, &Registers, &Frequencies] { endTrial(MF, Registers, Frequencies); }));
+    return Own;
   }
-  for (size_t I = 0; I < Count; ++I) {
-    if (Trials[I].Id < 0)
-      continue;
-    if (!endsBy(Deadline, Trials[I])) {
-      Trials[I].end();
-      Failed = Status(Code::DeadlineExceeded,
-                      "an allocation took longer than a minute to try, so this object may not be "
-                      "reproducible");
-      continue;
-    }
-    const int Ended = Trials[I].reap();
-    if (Shared[I].Known)
-      Costs[I] = Shared[I].Cost;
-    else if (Shared[I].Failure != Code::Ok)
-      Failed = Status(Shared[I].Failure, Shared[I].Message);
+  if (Runs.error())
+    return Status(Code::Unavailable,
+                  std::string("no process to try an allocation: ") + std::strerror(Runs.error()));
+  Status Failed;
+  for (const size_t I : Unknown) {
+    const int Ended = Ends[I].Status;
+    if (Ends[I].IsLate)
+      Failed =
+          Status(Code::DeadlineExceeded, "an allocation took longer than a minute to try, so this "
+                                         "object may not be "
+                                         "reproducible");
+    else if (Answers[I].Known)
+      Costs[I] = Answers[I].Cost;
+    else if (Answers[I].Failure != Code::Ok)
+      Failed = Status(Answers[I].Failure, Answers[I].Message);
     else if (!WIFEXITED(Ended) || WEXITSTATUS(Ended) != Refused)
       Failed = Status(Code::Internal, "a process that tried an allocation ended too early");
   }
@@ -214,20 +193,20 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
 }
 
 void endTrial(const Status &Why) {
-  if (!Mine)
+  if (!OwnOutcome)
     return;
   const std::string &Text = Why.message();
-  Text.copy(Mine->Message, sizeof Mine->Message - 1);
-  Mine->Failure = Why.code();
+  Text.copy(OwnOutcome->Message, sizeof OwnOutcome->Message - 1);
+  OwnOutcome->Failure = Why.code();
   _exit(Refused);
 }
 
 void endTrial(const MachineFunction &MF, const VirtRegMap &Registers,
               const MachineBlockFrequencyInfo &Frequencies) {
-  if (!Mine)
+  if (!OwnOutcome)
     return;
-  Mine->Cost = costOf(MF, Registers, Frequencies);
-  Mine->Known = true;
+  OwnOutcome->Cost = costOf(MF, Registers, Frequencies);
+  OwnOutcome->Known = true;
   _exit(0);
 }
 
@@ -253,7 +232,8 @@ Expected<unsigned> effortOf(StringRef Option, StringRef Number, ArrayRef<StringR
   for (StringRef Model : Models)
     if (Effort &&
         !is_contained({"native", "onnx", "aot", "tfaot", "function"}, Model.split(':').first))
-      return Wrong("processes that try allocations can't share a connection; expected native:, "
+      return Wrong("processes that try allocations can't share a connection; "
+                   "expected native:, "
                    "onnx:, aot:, tfaot: or function:",
                    Model);
   return Effort;

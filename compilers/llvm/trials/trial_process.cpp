@@ -93,7 +93,7 @@ static void forbidChanges(int Null) {
   close(int(Rules));
 }
 
-/// What this process may write at most into files; the limit can be lifted again.
+/// Lets this process write nothing into files, or anything; the limit can be lifted again.
 static void limitFiles(bool None) {
   rlimit Size{};
   getrlimit(RLIMIT_FSIZE, &Size);

@@ -18,7 +18,8 @@ namespace mlbridge::trial {
 /// The last resort against a trial that doesn't end.
 inline constexpr std::chrono::seconds Longest(60);
 
-/// Why nothing can be tried in this process; empty if it can. Other threads would disturb.
+/// The reason for which nothing can be tried in this process, as other threads would disturb; empty
+/// if there is none.
 std::string whyNot();
 
 /// A forked process, and a pipe that ends with it.
@@ -40,10 +41,10 @@ struct Child {
 /// removed. Signals, fatal errors and exit() end the process and nothing else.
 void isolate(llvm::ArrayRef<int> Keep = {});
 
-/// Whether this process is a child that isolate() was called in.
+/// True in a child that isolate() was called in.
 bool isTrial();
 
-/// Where a trial should have ended before: ends it as failed. Does nothing elsewhere.
+/// Ends a trial, which should have ended before, as failed. Does nothing in other processes.
 void mustNotBeTrial();
 
 /// In a child: writes to one of the files that were kept; false if it can't.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Nothing of a process that tries something is seen from outside, wherever its code goes.
+#include "trials/race.h"
 #include "trials/trial_process.h"
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -11,12 +13,15 @@
 #include <fstream>
 #include <functional>
 #include <linux/landlock.h>
+#include <set>
 #include <string>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace mlbridge::trial {
 namespace {
@@ -33,7 +38,7 @@ protected:
   }
   void TearDown() override { fs::remove_all(Folder); }
 
-  /// What waitpid says of a trial that does this.
+  /// The status, from waitpid, of a trial that does this.
   static int tried(const std::function<void()> &Do, llvm::ArrayRef<int> Keep = {}) {
     Child Trial;
     if (Trial.fork()) {
@@ -106,6 +111,63 @@ TEST_F(TrialProcess, ChangesNoFileByItsPath) {
 TEST_F(TrialProcess, HasTrialsOfItsOwn) {
   EXPECT_EQ(tried([] {
               if (tried([] {}) != 0)
+                _exit(2);
+            }),
+            0);
+}
+
+class Racing : public TrialProcess {
+protected:
+  void SetUp() override {
+    TrialProcess::SetUp();
+    ASSERT_TRUE(Answers.allocate(Runs.size()));
+  }
+
+  const std::vector<size_t> Runs = {3, 1, 0, 2};
+  SharedArray<int> Answers;
+  Race Forked;
+  std::vector<size_t> Ended;
+};
+
+TEST_F(Racing, EachRunAnswersInSharedMemory) {
+  const std::string Path = Folder / "output";
+  const int File = open(Path.c_str(), O_WRONLY | O_APPEND);
+  const auto Own = Forked.race(Runs, 2, {}, [&](size_t Run, Race::End How) {
+    EXPECT_FALSE(How.IsLate);
+    EXPECT_EQ(WEXITSTATUS(How.Status), int(Run));
+    EXPECT_FALSE(Forked.isRunning(Run));
+    Ended.push_back(Run);
+    return true;
+  });
+  if (Own) {
+    if (isTrial() && write(File, "after", 5) == 5)
+      Answers[*Own] = int(*Own) + 10;
+    _exit(int(*Own));
+  }
+  close(File);
+  EXPECT_EQ(Forked.error(), 0);
+  for (const size_t Run : Runs)
+    EXPECT_EQ(Answers[Run], int(Run) + 10);
+  EXPECT_EQ(std::set<size_t>(Ended.begin(), Ended.end()).size(), Runs.size());
+  EXPECT_TRUE(isAsBefore()) << "nothing is written where a run writes";
+}
+
+TEST_F(Racing, IsOverWhereItsCallerHasEnough) {
+  const auto Own = Forked.race(Runs, 1, {}, [&](size_t Run, Race::End) {
+    Ended.push_back(Run);
+    return Ended.size() < 2;
+  });
+  if (Own)
+    _exit(0);
+  EXPECT_EQ(Ended, (std::vector<size_t>{3, 1}));
+}
+
+TEST_F(Racing, SaysWhyThereIsNoProcess) {
+  EXPECT_EQ(tried([&] {
+              const rlimit None{3, 3}; // no descriptor for a pipe
+              setrlimit(RLIMIT_NOFILE, &None);
+              const auto Own = Forked.race(Runs, 2, {}, [](size_t, Race::End) { return true; });
+              if (Own || Forked.error() != EMFILE)
                 _exit(2);
             }),
             0);

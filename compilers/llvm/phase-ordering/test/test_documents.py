@@ -26,7 +26,7 @@ def test_the_table_of_features_is_the_sources() -> None:
 
 
 def test_the_table_of_options_is_the_sources() -> None:
-    source = (HERE / "phase_ordering_pass.cpp").read_text()
+    source = (HERE / "options.cpp").read_text()
     options = re.findall(r'"(phase-ordering-[a-z-]+)",', source)
     assert len(options) == 14
     assert re.findall(r"^\| `-(phase-ordering-[a-z-]+)[=`]", README, re.MULTILINE) == options

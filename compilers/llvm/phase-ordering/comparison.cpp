@@ -3,14 +3,15 @@
 // these goes on as the compiler would, up to code generation, where it measures and ends. The
 // compiler itself meanwhile runs the stock pipeline. At code generation a second nursery measures
 // that, and the candidates that continue it; then the compiler takes the best.
-#include "trials.h"
+#include "comparison.h"
 
 #include "actions.h"
+#include "candidate_options.h"
 #include "code_size.h"
 #include "middle_end.h"
 #include "working_copy.h"
 
-#include "trials/trial_process.h"
+#include "trials/race.h"
 #include "versions/code_generation.h"
 #include "versions/plugin_inline_advisor.h"
 #include "versions/target_triple.h"
@@ -23,12 +24,9 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/ValueHandle.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Target/TargetMachine.h"
 
-#include <chrono>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,20 +35,18 @@ using namespace llvm;
 
 namespace mlbridge::phase_ordering {
 
-using Clock = std::chrono::steady_clock;
+/// The number of candidates that a nursery tries at a time.
+static constexpr size_t RunsAtOnce = 2;
 
-/// In a nursery.
-static constexpr size_t TrialsAtOnce = 2;
-
-/// Of a processor, in this process.
+/// The processor's time that this process has used.
 static double seconds() {
   timespec Now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &Now);
   return double(Now.tv_sec) + double(Now.tv_nsec) * 1e-9;
 }
 
-/// How many passes a candidate may run: some hundred times those of a stock pipeline, which runs
-/// about 100 on each function.
+/// The number of passes that a candidate may run: some hundred times those of a stock pipeline,
+/// which runs about 100 on each function.
 static uint64_t passLimit(const Module &M) {
   uint64_t Limit = 100000;
   for (const llvm::Function &F : M)
@@ -72,24 +68,24 @@ static bool writesModule(StringRef Pass) {
 
 namespace {
 
-/// What the processes of one module share.
-class Contest {
+/// The comparison of one module's candidates, as the host, the nurseries and the runs see it.
+class Comparison {
 public:
-  Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
+  Comparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
           Selected Report);
-  ~Contest();
-  Contest(const Contest &) = delete;
-  Contest &operator=(const Contest &) = delete;
+  ~Comparison();
+  Comparison(const Comparison &) = delete;
+  Comparison &operator=(const Comparison &) = delete;
 
-  /// Makes the nursery. True in a child that tries a candidate, which has then run on the module.
+  /// Makes the nursery. True in the process of a run, whose candidate has then run on the module.
   bool start();
   /// Before each pass of the pipeline of a host.
   void beforePass(StringRef Pass);
   /// The middle end is done. `TM`: what generates code next, or null.
   void decide(TargetMachine *TM);
   bool isDecided() const { return Decided; }
-  bool isOf(const Module &Other) const { return &M == &Other; }
-  /// What the host knows of the module, where it is still there.
+  bool isAbout(const Module &Other) const { return &M == &Other; }
+  /// Forgets the host's analyses of the module, if it is still there.
   void forgetAnalyses() {
     if (isModuleThere())
       MAM.clear(M, M.getName());
@@ -99,15 +95,15 @@ private:
   void closeFiles();
   std::vector<size_t> candidates(bool AfterStock) const;
   size_t stock() const { return Result.Candidates.size(); }
-  void nurse(ArrayRef<size_t> Trials);
+  void nurse(ArrayRef<size_t> Runs);
   void setOptions();
   void run();
   void continueStock(TargetMachine *TM);
   void countPass();
-  [[noreturn]] void end(TrialEnd How, uint64_t Bytes = 0);
+  [[noreturn]] void end(RunEnd How, uint64_t Bytes = 0);
   [[noreturn]] void finish(TargetMachine *TM);
   void silence();
-  [[noreturn]] void measure(Module &Made, TargetMachine *TM);
+  [[noreturn]] void measure(Module &Code, TargetMachine *TM);
   void select(TargetMachine *TM);
   bool take(size_t Index);
   std::string problem() const;
@@ -118,83 +114,47 @@ private:
   Selected Report;
   Selection Result;
   std::vector<WeakVH> Functions;
-  Trial *Shared = nullptr; ///< of each candidate, and at last that of the stock pipeline
-  size_t SharedBytes = 0;
-  std::vector<int> Files; ///< the bitcode that each candidate makes
+  trial::SharedArray<CandidateRun> Shared; ///< of the candidates, and last of the stock pipeline
+  std::vector<int> Files;                  ///< the bitcode that each candidate makes
   trial::Child Nursery;
-  std::optional<size_t> Mine; ///< the candidate that this process tries, or stock()
+  std::optional<size_t> Own; ///< the number of the run, in its process
   uint64_t PassesLeft = 0;
   double Began = 0; ///< seconds() when passes began, then when measuring did
   double PassSeconds = 0;
   bool Decided = false;
 };
 
-thread_local std::unique_ptr<Contest> Current;
-
-/// Options that are set for a module, and reset when the next one begins.
-class OptionsInForce {
-public:
-  /// False if LLVM refuses a value; it has then printed that.
-  bool set(ArrayRef<std::string> Settings);
-  void reset();
-
-private:
-  std::vector<cl::Option *> Set;
-};
+thread_local std::unique_ptr<Comparison> Current;
 thread_local OptionsInForce InForce;
 
-bool OptionsInForce::set(ArrayRef<std::string> Settings) {
-  for (const std::string &Setting : Settings) {
-    cl::Option *Its = findOption(Setting);
-    if (!Its || Its->getNumOccurrences())
-      continue; // the user has set it
-    Set.push_back(Its);
-    if (Its->addOccurrence(1, Its->ArgStr, StringRef(Setting).split('=').second))
-      return false;
-  }
-  return true;
-}
-
-void OptionsInForce::reset() {
-  for (cl::Option *Its : Set)
-    Its->reset();
-  Set.clear();
-}
-
-Contest::Contest(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
+Comparison::Comparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
                  Selected Report)
     : M(M), MAM(MAM), Report(std::move(Report)) {
   Result.Candidates = std::move(Candidates);
-  Result.Trials.resize(Result.Candidates.size());
+  Result.Runs.resize(Result.Candidates.size());
   for (llvm::Function &F : M)
     if (!F.isDeclaration())
       Functions.emplace_back(&F);
 }
 
-Contest::~Contest() {
+Comparison::~Comparison() {
   Nursery.end();
   closeFiles();
-  if (Shared)
-    munmap(Shared, SharedBytes);
 }
 
-void Contest::closeFiles() {
+void Comparison::closeFiles() {
   for (const int File : Files)
     close(File);
   Files.clear();
 }
 
-bool Contest::start() {
+bool Comparison::start() {
   Began = seconds();
   const size_t Count = Result.Candidates.size();
-  SharedBytes = (Count + 1) * sizeof(Trial);
-  void *Memory =
-      mmap(nullptr, SharedBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (Memory == MAP_FAILED) {
+  if (!Shared.allocate(Count + 1)) {
     Result.Problem = std::string("no memory to share: ") + strerror(errno);
     return false;
   }
-  Shared = new (Memory) Trial[Count + 1];
   for (size_t I = 0; I < Count; ++I) {
     Files.push_back(memfd_create("mlbridge-candidate", MFD_CLOEXEC));
     if (Files.back() < 0) {
@@ -218,71 +178,38 @@ bool Contest::start() {
   return true;
 }
 
-std::vector<size_t> Contest::candidates(bool AfterStock) const {
-  std::vector<size_t> Found;
+std::vector<size_t> Comparison::candidates(bool AfterStock) const {
+  std::vector<size_t> Numbers;
   for (size_t I = 0; I < stock(); ++I)
     if (Result.Candidates[I].AfterStock == AfterStock)
-      Found.push_back(I);
-  return Found;
+      Numbers.push_back(I);
+  return Numbers;
 }
 
-/// Returns in the children that try something, but not in the nursery.
-void Contest::nurse(ArrayRef<size_t> Trials) {
-  struct Running {
-    trial::Child Process;
-    size_t Index;
-    Clock::time_point Deadline;
-  };
-  std::vector<Running> Trying;
-  size_t Next = 0;
-  const auto Settle = [&](size_t At, TrialEnd IfSilent) {
-    Trial &Its = Shared[Trying[At].Index];
-    if (Its.End == TrialEnd::NotTried)
-      Its.End = IfSilent;
-    Trying.erase(Trying.begin() + At);
-    if (Its.End == TrialEnd::Measured || Its.End == TrialEnd::Refused)
-      return;
+/// Returns in the processes of runs, but not in the nursery.
+void Comparison::nurse(ArrayRef<size_t> Runs) {
+  trial::Race Racing;
+  const auto OnEnd = [&](size_t Number, trial::Race::End How) {
+    CandidateRun &Run = Shared[Number];
+    if (Run.End == RunEnd::NotTried)
+      Run.End = How.IsLate ? RunEnd::TooLong : RunEnd::Crashed;
+    if (Run.End == RunEnd::Measured || Run.End == RunEnd::Refused)
+      return true;
     // The stock pipeline has won. How measuring it ends says whether the candidate is to blame.
-    if (none_of(Trying, [this](const Running &R) { return R.Index == stock(); }))
+    if (!Racing.isRunning(stock()))
       _exit(0);
-    Next = Trials.size();
+    return false;
   };
-  while (Next < Trials.size() || !Trying.empty()) {
-    while (Trying.size() < TrialsAtOnce && Next < Trials.size()) {
-      Running New{{}, Trials[Next], Clock::now() + trial::Longest};
-      if (New.Process.fork()) {
-        Mine = New.Index;
-        PassesLeft = passLimit(M);
-        Began = seconds();
-        silence();
-        return;
-      }
-      if (New.Process.Id < 0)
-        _exit(0);
-      Trying.push_back(New);
-      ++Next;
-    }
-    SmallVector<pollfd, TrialsAtOnce> Waits;
-    for (const Running &R : Trying)
-      Waits.push_back({R.Process.Alive, POLLIN, 0});
-    const auto Left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        Trying.front().Deadline - Clock::now());
-    poll(Waits.data(), Waits.size(), int(std::max<int64_t>(0, Left.count())) + 1);
-    for (size_t At = Trying.size(); At-- > 0;) {
-      if (Waits[At].revents) {
-        Trying[At].Process.reap();
-        Settle(At, TrialEnd::Crashed);
-      } else if (Clock::now() >= Trying[At].Deadline) {
-        Trying[At].Process.end();
-        Settle(At, TrialEnd::TooLong);
-      }
-    }
-  }
-  _exit(0);
+  Own = Racing.race(Runs, RunsAtOnce, Files, OnEnd);
+  if (!Own)
+    _exit(0);
+  PassesLeft = passLimit(M);
+  Began = seconds();
+  silence();
 }
 
-/// In a candidate's process: an error that compiling with it would be reported is none of the
-/// user's.
+/// In the process of a run: the candidate is left out for an error that compiling with it would
+/// report.
 class RefusesErrors final : public DiagnosticHandler {
 public:
   explicit RefusesErrors(std::function<void()> Refuse) : Refuse(std::move(Refuse)) {}
@@ -296,44 +223,42 @@ private:
   std::function<void()> Refuse;
 };
 
-/// In a child: remarks and errors are not the user's.
-void Contest::silence() {
+/// In the process of a run: remarks and errors are not the user's.
+void Comparison::silence() {
   trial::divert(M.getContext(),
-                std::make_unique<RefusesErrors>([this] { end(TrialEnd::Refused); }));
+                std::make_unique<RefusesErrors>([this] { end(RunEnd::Refused); }));
 }
 
-void Contest::measure(Module &Made, TargetMachine *TM) {
+void Comparison::measure(Module &Code, TargetMachine *TM) {
   PassSeconds = seconds() - Began;
   Began += PassSeconds;
-  llvm::Expected<uint64_t> Bytes = measureCode(Made, TM);
+  llvm::Expected<uint64_t> Bytes = measureCode(Code, TM);
   if (!Bytes)
-    end(TrialEnd::Refused);
-  end(TrialEnd::Measured, *Bytes);
+    end(RunEnd::Refused);
+  end(RunEnd::Measured, *Bytes);
 }
 
-void Contest::setOptions() {
+void Comparison::setOptions() {
   InForce.reset();
-  if (!InForce.set(Result.Candidates[*Mine].Options))
-    end(TrialEnd::BadOption);
+  if (!InForce.set(Result.Candidates[*Own].Options))
+    end(RunEnd::BadOption);
 }
 
-void Contest::run() {
-  const Candidate &Way = Result.Candidates[*Mine];
+void Comparison::run() {
   setOptions();
   PassBuilder Builder;
   Error E = runMandatoryLowering(M, MAM);
-  for (const std::string &Passes : Way.Pipelines)
+  for (const std::string &Passes : Result.Candidates[*Own].Pipelines)
     if (!E)
       E = runPipeline(Builder, Passes, M, MAM);
   if (E) {
     consumeError(std::move(E));
-    end(TrialEnd::Refused);
+    end(RunEnd::Refused);
   }
 }
 
 /// With analyses of its own: those of the host may be gone.
-void Contest::continueStock(TargetMachine *TM) {
-  const Candidate &Way = Result.Candidates[*Mine];
+void Comparison::continueStock(TargetMachine *TM) {
   setOptions();
   versions::forgetPluginInlineAdvisor();
   LoopAnalysisManager Loops;
@@ -348,42 +273,42 @@ void Contest::continueStock(TargetMachine *TM) {
   Builder.registerFunctionAnalyses(Functions);
   Builder.registerLoopAnalyses(Loops);
   Builder.crossRegisterProxies(Loops, Functions, Sccs, Modules);
-  for (const std::string &Passes : Way.Pipelines)
+  for (const std::string &Passes : Result.Candidates[*Own].Pipelines)
     if (Error E = runPipeline(Builder, Passes, M, Modules)) {
       consumeError(std::move(E));
-      end(TrialEnd::Refused);
+      end(RunEnd::Refused);
     }
 }
 
-void Contest::countPass() {
+void Comparison::countPass() {
   if (PassesLeft-- == 0)
-    end(TrialEnd::TooManyPasses);
+    end(RunEnd::TooManyPasses);
 }
 
-void Contest::end(TrialEnd How, uint64_t Bytes) {
-  Trial &Its = Shared[*Mine];
-  Its.Bytes = Bytes;
-  Its.PassSeconds = PassSeconds;
-  Its.MeasuringSeconds = seconds() - Began;
-  Its.End = How;
+void Comparison::end(RunEnd How, uint64_t Bytes) {
+  CandidateRun &Run = Shared[*Own];
+  Run.Bytes = Bytes;
+  Run.PassSeconds = PassSeconds;
+  Run.MeasuringSeconds = seconds() - Began;
+  Run.End = How;
   _exit(0);
 }
 
-void Contest::beforePass(StringRef Pass) {
+void Comparison::beforePass(StringRef Pass) {
   if (Decided)
     return;
-  if (Mine) {
+  if (Own) {
     countPass();
     if (needsStockCode(Pass))
-      end(TrialEnd::Refused);
+      end(RunEnd::Refused);
   }
   if (writesModule(Pass))
     decide(nullptr);
 }
 
-void Contest::decide(TargetMachine *TM) {
+void Comparison::decide(TargetMachine *TM) {
   Decided = true;
-  if (Mine)
+  if (Own)
     finish(TM);
   if (!isModuleThere() || (TM && TM->getTargetTriple() != versions::tripleOf(M)))
     return;
@@ -391,8 +316,8 @@ void Contest::decide(TargetMachine *TM) {
   Report(M, Result);
 }
 
-/// Whether the module still exists: a host may have given it up without generating code.
-bool Contest::isModuleThere() const {
+/// False if the host has given the module up without generating code.
+bool Comparison::isModuleThere() const {
   return any_of(Functions, [this](const WeakVH &F) {
     const Value *V = F;
     return V && cast<llvm::Function>(V)->getParent() == &M;
@@ -406,7 +331,7 @@ static llvm::Expected<std::unique_ptr<Module>> read(MemoryBufferRef Bitcode, Mod
   return Read;
 }
 
-void Contest::finish(TargetMachine *TM) {
+void Comparison::finish(TargetMachine *TM) {
   if (!TM)
     InForce.reset(); // whoever generates code later has none of its options
   SmallVector<char, 0> Bytes;
@@ -417,14 +342,14 @@ void Contest::finish(TargetMachine *TM) {
       read(MemoryBufferRef(Out.str(), M.getModuleIdentifier()), M);
   if (!Read) { // as with data layouts that LLVM writes and doesn't read
     consumeError(Read.takeError());
-    end(TrialEnd::Refused);
+    end(RunEnd::Refused);
   }
-  if (!trial::writeAll(Files[*Mine], Out.str()))
+  if (!trial::writeAll(Files[*Own], Out.str()))
     _exit(1);
   measure(**Read, TM);
 }
 
-void Contest::select(TargetMachine *TM) {
+void Comparison::select(TargetMachine *TM) {
   PassSeconds = seconds() - Began;
   if (!Result.Problem.empty())
     return;
@@ -434,7 +359,7 @@ void Contest::select(TargetMachine *TM) {
   if (Second.fork()) {
     trial::isolate(Files);
     nurse(Late);
-    if (*Mine == stock())
+    if (*Own == stock())
       measure(M, TM);
     continueStock(TM);
     finish(TM);
@@ -448,16 +373,17 @@ void Contest::select(TargetMachine *TM) {
   if (Nursery.Id > 0)
     Nursery.reap();
   const size_t Count = stock();
-  std::copy_n(Shared, Count, Result.Trials.begin());
+  for (size_t I = 0; I < Count; ++I)
+    Result.Runs[I] = Shared[I];
   Result.Stock = Shared[Count];
   Result.Stock.PassSeconds = PassSeconds;
   Result.Problem = problem();
-  if (!Result.Problem.empty() || Result.Stock.End != TrialEnd::Measured)
+  if (!Result.Problem.empty() || Result.Stock.End != RunEnd::Measured)
     return;
   uint64_t Least = Result.Stock.Bytes;
   std::optional<size_t> Best;
   for (size_t I = 0; I < Count; ++I)
-    if (Shared[I].End == TrialEnd::Measured && Shared[I].Bytes < Least) {
+    if (Shared[I].End == RunEnd::Measured && Shared[I].Bytes < Least) {
       Least = Shared[I].Bytes;
       Best = I;
     }
@@ -474,13 +400,13 @@ void Contest::select(TargetMachine *TM) {
     MAM.clear(M, M.getName());
 }
 
-bool Contest::take(size_t Index) {
+bool Comparison::take(size_t Index) {
   const int File = Files[Index];
-  struct stat Its;
-  if (fstat(File, &Its) != 0)
+  struct stat Status;
+  if (fstat(File, &Status) != 0)
     return false;
   ErrorOr<std::unique_ptr<MemoryBuffer>> Bytes =
-      MemoryBuffer::getOpenFile(File, M.getModuleIdentifier(), uint64_t(Its.st_size));
+      MemoryBuffer::getOpenFile(File, M.getModuleIdentifier(), uint64_t(Status.st_size));
   if (!Bytes)
     return false;
   llvm::Expected<std::unique_ptr<Module>> Read = read(**Bytes, M);
@@ -492,50 +418,46 @@ bool Contest::take(size_t Index) {
   return true;
 }
 
-std::string Contest::problem() const {
-  if (Shared[stock()].End == TrialEnd::TooLong)
+std::string Comparison::problem() const {
+  if (Shared[stock()].End == RunEnd::TooLong)
     return "the code of the usual passes takes longer than a minute to make, so this object may "
            "not be reproducible";
-  if (Shared[stock()].End == TrialEnd::Crashed)
+  if (Shared[stock()].End == RunEnd::Crashed)
     return "LLVM's code generator fails for " + versions::tripleOf(M).str() +
            ", so nothing can be compared";
-  for (const auto &[Its, Way] : zip(Result.Trials, Result.Candidates)) {
-    const std::string Who = "candidate '" + Way.Name + "' ";
-    switch (Its.End) {
-    case TrialEnd::Crashed:
+  for (const auto &[Run, Candidate] : zip(Result.Runs, Result.Candidates)) {
+    const std::string Who = "candidate '" + Candidate.Name + "' ";
+    switch (Run.End) {
+    case RunEnd::Crashed:
       return Who + "crashed";
-    case TrialEnd::TooManyPasses:
+    case RunEnd::TooManyPasses:
       return Who + "ran too many passes";
-    case TrialEnd::TooLong:
+    case RunEnd::TooLong:
       return Who + "took longer than a minute, so this object may not be reproducible";
-    case TrialEnd::BadOption:
+    case RunEnd::BadOption:
       return Who + "has an option whose value LLVM refuses";
     default:
       break;
     }
   }
-  if (any_of(Result.Trials, [](const Trial &T) { return T.End == TrialEnd::NotTried; }))
+  if (any_of(Result.Runs, [](const CandidateRun &Run) { return Run.End == RunEnd::NotTried; }))
     return "no process for candidates";
   return {};
 }
 
 } // namespace
 
-cl::Option *findOption(StringRef Setting) {
-  return cl::getRegisteredOptions().lookup(Setting.split('=').first);
-}
-
-void registerTrials(PassBuilder &PB) {
-  const auto Decide = [](TargetMachine *TM, const Module *Of) {
-    if (!Current || Current->isDecided() || (Of && !Current->isOf(*Of)))
+void registerComparison(PassBuilder &PB) {
+  const auto Decide = [](TargetMachine *TM, const Module *Known) {
+    if (!Current || Current->isDecided() || (Known && !Current->isAbout(*Known)))
       return;
-    if (Of)
+    if (Known)
       Current->forgetAnalyses(); // the host hasn't yet
     Current->decide(TM);
     Current.reset();
   };
   versions::registerBeforeCodeGeneration(PB, Decide);
-  // A trial needs no more of the host, which may now open files, or generate no code at all.
+  // A run needs no more of the host, which may now open files, or generate no code at all.
   versions::registerPipelineEnd(PB, [](TargetMachine *TM, const Module *) {
     if (Current && trial::isTrial())
       Current->decide(TM);
@@ -553,9 +475,9 @@ void forgetLastModule() {
   InForce.reset();
 }
 
-bool startTrials(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
+bool startComparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
                  Selected Report) {
-  Current = std::make_unique<Contest>(M, MAM, std::move(Candidates), std::move(Report));
+  Current = std::make_unique<Comparison>(M, MAM, std::move(Candidates), std::move(Report));
   return Current->start();
 }
 

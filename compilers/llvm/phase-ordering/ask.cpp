@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ask.h"
+
+#include "environment.h"
+#include "remarks.h"
+#include "selection_log.h"
+
+#include <mlbridge/model.h>
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+Advice ask(const Options &Given, Module &M, ModuleAnalysisManager &MAM, bool Compares) {
+  PhaseOrderingEnvironment Environment(M, MAM, Given.MaxSteps, Given.Vocabulary);
+  OpenOptions Opening;
+  Opening.deadline = Given.Deadline;
+  Opening.sharedBudget = true;
+  Opening.context = M.getSourceFileName();
+
+  // [three-lines]
+  mlbridge::Model Policy = mlbridge::Model::open(Given.Model, Opening);
+  mlbridge::Status Bound = Policy.bind(Environment.signatureFor(Policy));
+  mlbridge::EpisodeResult Result = mlbridge::run(Environment, Policy);
+  // [/three-lines]
+
+  // The first of the causes; what follows from it says less.
+  Status End = Result.status;
+  if (!Policy.status() && Bound)
+    End = Policy.status();
+  else if (!Environment.status())
+    End = Environment.status();
+  else if (!Bound)
+    End = Bound;
+
+  Advice Answer;
+  if (!End) {
+    giveUp(Given, M, failureAt(Given.Model, End));
+    Selection Failure;
+    Failure.Problem = End.toString();
+    logSelection(Given, M, Failure);
+    return Answer;
+  }
+  Answer.Candidates = Environment.ranked();
+  if (Answer.Candidates.empty() && Compares) {
+    Answer.Candidates.push_back(Environment.asCandidate());
+  } else if (Answer.Candidates.empty()) {
+    Environment.commit();
+    Answer.IsApplied = true;
+  }
+  remarkDecisions(M, Environment.decisions());
+  return Answer;
+}
+
+} // namespace mlbridge::phase_ordering

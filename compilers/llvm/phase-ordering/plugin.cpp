@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The pass: asks a model for the groups to run on a module, or compares candidates.
+//   clang-22 -Oz -Xclang -fpass-plugin=mlbridge-phase-ordering.so -Xclang -mllvm
+//     -Xclang -phase-ordering-model=URI
+//   opt-22 -load-pass-plugin mlbridge-phase-ordering.so -passes=phase-ordering
+//     -phase-ordering-model=URI
+#include "ask.h"
+#include "candidate_options.h"
+#include "comparison.h"
+#include "environment.h"
+#include "middle_end.h"
+#include "models.h"
+#include "options.h"
+#include "remarks.h"
+#include "selection_log.h"
+#include "served_environment.h"
+
+#include "trials/trial_process.h"
+#include "versions/pass_plugin.h"
+
+#include "llvm/Support/CommandLine.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+/// If the inliner's plugin is loaded as well, what its model does is one more candidate; the stock
+/// pipeline and the other candidates are without it.
+static void addInliner(std::vector<Candidate> &Candidates, StringRef Level) {
+  cl::Option *Compared = findOption("inliner-compared");
+  if (!Compared)
+    return;
+  if (!Compared->getNumOccurrences())
+    Compared->addOccurrence(1, Compared->ArgStr, "true");
+  Candidates.insert(Candidates.begin(),
+                    {"inliner", {("default<" + Level + ">").str()}, false, {"inliner-candidate"}});
+}
+
+/// The reason for which no candidate can be tried in this process; empty if one can.
+static std::string whyNoRuns() {
+  const cl::Option *Dumps = findOption("ir-dump-directory");
+  if (Dumps && Dumps->getNumOccurrences())
+    return "with -ir-dump-directory passes write files";
+  return trial::whyNot();
+}
+
+/// Asks the model about a module that it may change. `Level` is that of the pipeline ("Oz"), or
+/// empty where the pass was named itself. Returns as choosePasses does.
+static bool optimize(const Options &Given, Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
+  const bool Compares = Given.Effort && !Level.empty();
+  if (Compares)
+    if (const std::string Why = whyNoRuns(); !Why.empty()) {
+      remarkLeftAlone(M, Why + ", so no candidate is tried");
+      return false;
+    }
+  if (Given.Model.empty()) {
+    giveUp(Given, M, "no model was given (-phase-ordering-model=URI)");
+    return false;
+  }
+  Advice Answer = ask(Given, M, MAM, Compares);
+  if (Answer.IsApplied || Answer.Candidates.empty())
+    return Answer.IsApplied;
+  if (!Compares) {
+    giveUp(Given, M,
+           Given.Model + " has candidates, which are compared in a default pipeline with "
+                         "-phase-ordering-effort=1 or more");
+    return false;
+  }
+  if (Answer.Candidates.size() > Given.Effort)
+    Answer.Candidates.resize(Given.Effort);
+  addInliner(Answer.Candidates, Level);
+  return startComparison(M, MAM, std::move(Answer.Candidates),
+                         [Given](Module &Compared, const Selection &Result) {
+                           remarkSelection(Given, Compared, Result);
+                           logSelection(Given, Compared, Result);
+                         });
+}
+
+/// True if the module has been optimized as the model says. Otherwise it is as it was, and one
+/// diagnostic says why: a remark where there was nothing to decide. Or candidates are being
+/// compared, and the host goes on with its own passes. An empty `Level` asks the model whatever the
+/// levels. Several modules at once, in as many threads, do not disturb each other.
+static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
+  const mlbridge::Expected<Options> Given = readOptions();
+  if (!Given) {
+    report(M, DS_Error, Given.status().message());
+    return false;
+  }
+  if (!Given->Serve.empty()) {
+    if (const Status End = serveEpisodes(*Given, M, MAM); !End)
+      giveUp(*Given, M, failureAt(Given->Serve, End));
+    return false;
+  }
+  if (!firstDefinition(M))
+    return false;
+  if (!Level.empty() && !Given->hasLevel(Level)) {
+    remarkLeftAlone(M, "-" + Level.str() + " is not one of the levels " + Given->Levels +
+                           " (-phase-ordering-levels)");
+    return false;
+  }
+  if (const std::string Why = untouchable(M); !Why.empty()) {
+    if (Level.empty())
+      giveUp(*Given, M, Why);
+    else
+      remarkLeftAlone(M, Why);
+    return false;
+  }
+  return optimize(*Given, M, MAM, Level);
+}
+
+namespace {
+
+/// For opt's -passes=phase-ordering.
+class PhaseOrderingPass : public PassInfoMixin<PhaseOrderingPass> {
+public:
+  PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
+    return choosePasses(M, MAM, "") ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+};
+
+} // namespace
+
+static void registerCallbacks(PassBuilder &PB) {
+  registerModels();
+  registerComparison(PB);
+  replaceMiddleEnd(
+      PB,
+      [](Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
+        forgetLastModule();
+        return choosePasses(M, MAM, Level);
+      },
+      [](Module &M, StringRef Why) {
+        forgetLastModule();
+        remarkLeftAlone(M, Why);
+      });
+  PB.registerPipelineParsingCallback(
+      [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
+        if (Name != "phase-ordering")
+          return false;
+        MPM.addPass(PhaseOrderingPass());
+        return true;
+      });
+}
+
+} // namespace mlbridge::phase_ordering
+
+extern "C" [[gnu::visibility("default")]] PassPluginLibraryInfo llvmGetPassPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "PhaseOrdering", "1",
+          mlbridge::phase_ordering::registerCallbacks};
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "remarks.h"
+
+#include "plugin/diagnostic.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Analysis/OptimizationRemarkEmitter.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LLVMRemarkStreamer.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+static constexpr const char *Name = "phase-ordering";
+
+void report(Module &M, DiagnosticSeverity Severity, const Twine &Message) {
+  M.getContext().diagnose(plugin::PluginDiagnostic(Severity, "phase-ordering: " + Message));
+}
+
+void giveUp(const Options &Given, Module &M, const std::string &Why) {
+  if (Given.MustNotFail)
+    report(M, DS_Error, Why);
+  else
+    report(M, DS_Warning, Why + "; the module is left to the usual passes");
+}
+
+std::string failureAt(const std::string &Uri, const Status &Why) {
+  const bool IsNamed = Why.message().find(Uri) != std::string::npos;
+  return (IsNamed ? std::string() : Uri + ": ") + Why.toString();
+}
+
+const llvm::Function *firstDefinition(const Module &M) {
+  for (const llvm::Function &F : M)
+    if (!F.isDeclaration())
+      return &F;
+  return nullptr;
+}
+
+void remarkLeftAlone(Module &M, StringRef Why) {
+  const llvm::Function *F = firstDefinition(M);
+  if (!F)
+    return;
+  LLVMContext &Context = M.getContext();
+  const auto Emit = [&](DiagnosticInfoOptimizationBase &&Remark) {
+    Remark << "left to the usual passes: " << ore::NV("Reason", Why);
+    Context.diagnose(Remark);
+  };
+  // -Rpass alone shows it, too: whoever asks what was done learns that nothing was.
+  if (Context.getDiagHandlerPtr()->isPassedOptRemarkEnabled(Name))
+    Emit(OptimizationRemark(Name, "LeftAlone", F));
+  else
+    Emit(OptimizationRemarkMissed(Name, "LeftAlone", F));
+}
+
+void remarkDecisions(const Module &M, ArrayRef<Decision> Decisions) {
+  LLVMContext &Context = M.getContext();
+  const llvm::Function *F = firstDefinition(M);
+  if (!F || !(Context.getLLVMRemarkStreamer() ||
+              Context.getDiagHandlerPtr()->isPassedOptRemarkEnabled(Name)))
+    return;
+  for (const auto &[Step, D] : enumerate(Decisions)) {
+    OptimizationRemark Remark(Name, "Decision", F);
+    Remark << "step " << ore::NV("Step", unsigned(Step)) << ": " << ore::NV("Group", D.Name)
+           << " (action " << ore::NV("Action", unsigned(D.Action)) << ") at "
+           << ore::NV("Instructions", unsigned(D.Instructions)) << " instructions";
+    Context.diagnose(Remark);
+  }
+}
+
+void remarkSelection(const Options &Given, Module &M, const Selection &Result) {
+  if (!Result.Problem.empty())
+    giveUp(Given, M, Result.Problem);
+  const llvm::Function *F = firstDefinition(M);
+  if (!F || !Result.Problem.empty() || !Result.Stock.Bytes)
+    return;
+  OptimizationRemark Remark(Name, Result.Winner ? "Smaller" : "StockKept", F);
+  if (Result.Winner)
+    Remark << ore::NV("Candidate", Result.Candidates[*Result.Winner].Name) << ": "
+           << ore::NV("Bytes", Result.Runs[*Result.Winner].Bytes) << " bytes of code instead of "
+           << ore::NV("StockBytes", Result.Stock.Bytes);
+  else
+    Remark << "the usual passes: " << ore::NV("StockBytes", Result.Stock.Bytes)
+           << " bytes of code, no candidate is smaller";
+  M.getContext().diagnose(Remark);
+}
+
+} // namespace mlbridge::phase_ordering

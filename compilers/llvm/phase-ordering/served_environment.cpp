@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "served_environment.h"
+
+#include "code_size.h"
+
+#include "versions/target_triple.h"
+
+#include <mlbridge/server.h>
+
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+static mlbridge::Expected<uint64_t> codeBytes(const Module &M) {
+  llvm::Expected<uint64_t> Bytes = codeSize(M);
+  if (!Bytes)
+    return Status(Code::Unsupported, "code size: " + toString(Bytes.takeError()));
+  return *Bytes;
+}
+
+ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM,
+                                     ServedOptions Options)
+    : Host(Host), MAM(MAM), Options(std::move(Options)) {
+  useModule(Host);
+  Sig = Inner->signature();
+  for (const char *Name : {"code_bytes", "oz_code_bytes"})
+    Sig.inputs.push_back(TensorSpec::of<int64_t>(Name, {1}));
+}
+
+Metadata ServedEnvironment::metadata() const {
+  Metadata Values;
+  Values["phase-ordering.observation"] = Options.Observes.version().str();
+  if (const embeddings::Vocabulary *V = Options.Observes.vocabulary())
+    Values["phase-ordering.vocabulary"] = V->digest();
+  if (Options.KeepStates)
+    Values["mlbridge.fork"] = "1";
+  if (const ActionList *Actions = Inner->actions())
+    Values["phase-ordering.actions"] = Actions->json();
+  return Values;
+}
+
+void ServedEnvironment::useModule(Module &M) {
+  Inner.reset(); // its copy belongs to what the analyses know
+  Inner = std::make_unique<PhaseOrderingEnvironment>(M, MAM, Options.MaxSteps);
+  Inner->use(Options.ActionsJson, Options.Observes);
+  if (Options.KeepStates)
+    Inner->keepStates();
+}
+
+Status ServedEnvironment::load(const std::string &From) {
+  ErrorOr<std::unique_ptr<MemoryBuffer>> Bytes = MemoryBuffer::getFile(From);
+  if (!Bytes)
+    return Status(Code::NotFound, "module " + From + ": " + Bytes.getError().message());
+  SMDiagnostic Problem;
+  std::unique_ptr<Module> Read = parseIR(**Bytes, Problem, Host.getContext());
+  if (!Read) {
+    std::string Text;
+    raw_string_ostream Out(Text);
+    Problem.print(nullptr, Out, /*ShowColors=*/false);
+    return Status(Code::NotFound, "module " + From + ": " + StringRef(Text).rtrim().str());
+  }
+  if (Read->getTargetTriple() != Host.getTargetTriple())
+    return Status(Code::Mismatch, "module " + From + " is for " + versions::tripleOf(*Read).str() +
+                                      ", the compiler was started for " +
+                                      versions::tripleOf(Host).str());
+  if (Read->getDataLayoutStr().empty()) // as in a test written by hand: its target's
+    Read->setDataLayout(Host.getDataLayout());
+  if (Read->getDataLayout() != Host.getDataLayout())
+    return Status(Code::Mismatch,
+                  "module " + From + " has the data layout '" + Read->getDataLayoutStr() +
+                      "', the compiler was started for '" + Host.getDataLayoutStr() + "'");
+  Inner.reset();
+  Loaded = std::move(Read);
+  Path = From;
+  OzSize = &OzSizes[xxh3_64bits((*Bytes)->getBuffer())];
+  return Status();
+}
+
+Status ServedEnvironment::fork(StringRef Steps, Observation &First) {
+  size_t At = 0;
+  const size_t End = Inner->states();
+  if (Steps.getAsInteger(10, At) || At >= End)
+    return Status(Code::InvalidArgument, "fork:" + Steps.str() +
+                                             ": the last episode can be resumed after less than " +
+                                             std::to_string(End) + " steps");
+  Inner->resume(At, First);
+  return measure(First);
+}
+
+Status ServedEnvironment::reset(Observation &First) {
+  if (StringRef Steps = context(); Options.KeepStates && Steps.consume_front("fork:"))
+    return fork(Steps, First);
+  if (!context().empty() && context() != Path)
+    if (Status S = load(context()); !S)
+      return S;
+  Module &M = Loaded ? *Loaded : Host;
+  useModule(M);
+  if (const std::string Why = untouchable(M); !Why.empty())
+    return Status(Code::InvalidArgument, "module " + M.getModuleIdentifier() + ": " + Why);
+  if (!*OzSize) {
+    WorkingCopy Copy(M, MAM);
+    PipelineTuningOptions AsClang; // the text "default<Oz>" has neither vectorizer
+    AsClang.LoopVectorization = false;
+    AsClang.SLPVectorization = true;
+    PassBuilder Builder(nullptr, AsClang);
+    Builder.buildPerModuleDefaultPipeline(OptimizationLevel::Oz).run(Copy.module(), MAM);
+    const mlbridge::Expected<uint64_t> Bytes = codeBytes(Copy.module());
+    if (!Bytes)
+      return Bytes.status();
+    *OzSize = int64_t(*Bytes);
+  }
+  if (Status S = Inner->reset(First); !S)
+    return S;
+  const Status Measured = measure(First);
+  FirstSize = Size;
+  return Measured;
+}
+
+Status ServedEnvironment::measure(Observation &To) {
+  if (!Options.StateFile.empty())
+    if (Error E = writeModule(Inner->module(), Options.StateFile))
+      return Status(Code::Internal, toString(std::move(E)));
+  const mlbridge::Expected<uint64_t> Bytes = codeBytes(Inner->module());
+  if (!Bytes)
+    return Bytes.status();
+  Size = int64_t(*Bytes);
+  if (Status S = To.set("code_bytes", Size); !S)
+    return S;
+  return To.set("oz_code_bytes", **OzSize);
+}
+
+Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
+  if (Status S = Inner->step(Chosen, Next); !S)
+    return S;
+  // Not isDone(): a resumed episode would still be over.
+  if (Inner->outcome() == Outcome::Stopped)
+    setDone();
+  if (Inner->decisions().back().Action == Inner->actions()->size()) { // stop changes nothing
+    setReward(0);
+    return Status();
+  }
+  const int64_t Before = Size;
+  if (Status S = measure(Next); !S)
+    return S;
+  setReward(FirstSize == 0 ? 0 : double(Before - Size) / double(FirstSize));
+  if (Inner->outcome() == Outcome::LimitReached)
+    setTruncated();
+  return Status();
+}
+
+Status serveEpisodes(const Options &Given, Module &M, ModuleAnalysisManager &MAM) {
+  ServedOptions Told;
+  Told.MaxSteps = Given.MaxSteps;
+  Told.ActionsJson = ActionList::builtin().str();
+  Told.KeepStates = Given.KeepStates;
+  Told.StateFile = Given.StateFile;
+  if (!Given.Actions.empty()) {
+    ErrorOr<std::unique_ptr<MemoryBuffer>> Read = MemoryBuffer::getFile(Given.Actions);
+    if (!Read)
+      return Status(Code::NotFound,
+                    "-phase-ordering-actions=" + Given.Actions + ": " + Read.getError().message());
+    Told.ActionsJson = (*Read)->getBuffer().str();
+  }
+  mlbridge::Expected<Observer> Observes = Observer::make(*Given.Observation, Given.Vocabulary);
+  if (!Observes)
+    return Observes.status();
+  Told.Observes = std::move(*Observes);
+  ServedEnvironment Environment(M, MAM, std::move(Told));
+  if (!Environment.status())
+    return Environment.status();
+  ServerOptions Served;
+  Served.signature = Environment.signature();
+  Served.metadata = Environment.metadata();
+  Served.environment = true;
+  mlbridge::Expected<Server> At = Server::listen(Given.Serve, std::move(Served));
+  if (!At)
+    return At.status();
+  return mlbridge::serve(Environment, *At).status;
+}
+
+} // namespace mlbridge::phase_ordering

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef MLBRIDGE_LLVM_PHASE_ORDERING_SERVED_ENVIRONMENT_H
+#define MLBRIDGE_LLVM_PHASE_ORDERING_SERVED_ENVIRONMENT_H
+
+#include "environment.h"
+#include "options.h"
+
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace mlbridge::phase_ordering {
+
+/// The settings of a served environment.
+struct ServedOptions {
+  uint32_t MaxSteps = 0; ///< as for PhaseOrderingEnvironment
+  std::string ActionsJson;
+  Observer Observes;
+  bool KeepStates = false;
+  std::string StateFile; ///< if not empty, writeModule is called before each reply
+};
+
+/// For training: an environment that is driven from outside, for as many episodes as the driver
+/// wants, on this module or on others.
+///
+/// A reset's context is the path of a module (bitcode or text), or empty: the one it was on, at
+/// first the host's. Every episode begins with the module as it was read. Observed besides what the
+/// pass observes: `code_bytes`, the executable bytes of the object that the module would become
+/// now, and `oz_code_bytes`, of the one that the stock pipeline at -Oz makes of it. The reward of a
+/// step is the decrease of the former, as a part of those at the reset. The host's module is never
+/// changed.
+///
+/// With `KeepStates` the context "fork:K" begins an episode in the state that the last one had
+/// after K steps; sizes stay relative to the reset.
+class ServedEnvironment final : public Environment {
+public:
+  ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, ServedOptions Options);
+
+  /// Ok, or why the list of actions cannot be used.
+  const Status &status() const { return Inner->status(); }
+  /// The actions and the kind of observation, for the driver.
+  Metadata metadata() const;
+
+  const Signature &signature() const override { return Sig; }
+  Status reset(Observation &First) override;
+  Status step(const Action &Chosen, Observation &Next) override;
+
+private:
+  void useModule(llvm::Module &M);
+  Status fork(llvm::StringRef Steps, Observation &First);
+  Status load(const std::string &Path);
+
+  llvm::Module &Host;
+  llvm::ModuleAnalysisManager &MAM;
+  const ServedOptions Options;
+  std::string Path; ///< of `Loaded`
+  std::unique_ptr<llvm::Module> Loaded;
+  std::unique_ptr<PhaseOrderingEnvironment> Inner;
+  Signature Sig;
+  Status measure(Observation &To);
+
+  int64_t FirstSize = 0, Size = 0;
+  /// The bytes at -Oz of each module that was read, by the hash of its file, as episodes come back
+  /// to modules; and those of the host's.
+  std::map<uint64_t, std::optional<int64_t>> OzSizes;
+  std::optional<int64_t> HostOzSize, *OzSize = &HostOzSize; ///< of the module episodes begin with
+};
+
+/// Lets a driver play episodes until it leaves. Returns why that was not possible.
+Status serveEpisodes(const Options &Given, llvm::Module &M, llvm::ModuleAnalysisManager &MAM);
+
+} // namespace mlbridge::phase_ordering
+
+#endif
