@@ -7,7 +7,6 @@ import contextlib
 import os
 import platform
 import re
-import secrets
 import shlex
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from . import _core, files
 from .errors import Error, InvalidArgument, InvalidModel, NotFound, Unsupported
+from .outputs import write_whole
 from .reading import open_file
 
 # Fused operations are where the kernels say so, and nowhere else.
@@ -124,7 +124,7 @@ def write_sources(
         raise InvalidArgument(f"{folder} has other files of these names; choose another folder")
     for file, data in contents.items():
         (folder / file).parent.mkdir(exist_ok=True)
-        (folder / file).write_bytes(data)
+        write(folder / file, data)
 
 
 def may_replace(place: Path, data: bytes) -> bool:
@@ -159,7 +159,8 @@ def write_depfile(path: Path, target: Path, read: Iterable[str | Path]) -> None:
     tools = [_core.__file__, __file__, PACKAGE / "include/mlbridge/aot.h"]
     tools += sorted((PACKAGE / "kernels").glob("*.h"))
     escaped = [str(name).replace("\\", "\\\\").replace(" ", "\\ ") for name in (*read, *tools)]
-    path.write_text(f"{str(target).replace(' ', chr(92) + ' ')}: {' '.join(escaped)}\n")
+    rule = f"{str(target).replace(' ', chr(92) + ' ')}: {' '.join(escaped)}\n"
+    write(path, os.fsencode(rule))
 
 
 def check_places(model: Path, outputs: Iterable[Path]) -> None:
@@ -235,15 +236,8 @@ def call(command: Sequence[str], folder: Path) -> None:
 
 
 def write(path: Path, contents: bytes) -> None:
-    """Write a file whole or not at all: nobody sees a part of it."""
-    partial = path.with_name(f".mlbridge-{os.getpid()}-{secrets.token_hex(8)}")
+    """Write an output. NotFound, where that is not possible."""
     try:
-        with partial.open("xb") as file:
-            file.write(contents)
-        partial.replace(path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        if isinstance(error, OSError):
-            raise NotFound(f"{path}: {error.strerror}") from None
-        raise
+        write_whole(path, contents)
+    except OSError as error:
+        raise NotFound(f"{path}: {error.strerror}") from None

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..outputs import write_whole
 from .arguments import Parser, number_from_one
 from .common import DONE, CommandError, must_be_writable
 
@@ -92,7 +93,11 @@ def run(options: argparse.Namespace) -> int:
         if options.choose:
             chosen = candidates.choose(measured, listed, options.choose, options.continuing)
         if options.output:
-            Path(options.output).write_text(candidates.text(chosen), encoding="utf-8")
+            write_whole(options.output, candidates.text(chosen).encode())
+    except OSError as error:
+        if error.filename != options.output:
+            raise
+        raise CommandError(f"-o {options.output}: {error.strerror}") from None
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
     print_table(measured, chosen)

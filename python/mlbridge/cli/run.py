@@ -28,6 +28,7 @@ from .. import files
 from ..llvm_channel.guardian import ENDING, SIGNALS, Guardian, end_processes, line_for
 from ..llvm_channel.pair import ChannelPair
 from ..optimizations import OPTIMIZATIONS
+from ..outputs import write_whole
 from ..processes import Process, bound_to_this
 from .arguments import Parser, add_answering
 from .common import FAILED, CommandError, UsageError, must_be_writable
@@ -290,8 +291,7 @@ def run(options: argparse.Namespace) -> int:
 
 def write_statistics(path: str, code: int, statistics: dict[str, dict[str, Any]]) -> None:
     """Write the file of --json; `statistics` is empty if the host has been ended."""
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"exit-code": code, "sites": statistics}, file)
+    write_whole(path, json.dumps({"exit-code": code, "sites": statistics}).encode())
 
 
 def supervised(body: Callable[[int], int]) -> tuple[int, str]:

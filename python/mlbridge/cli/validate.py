@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import shlex
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import files
 from ..optimizations import LEVELS, OPTIMIZATIONS
+from ..outputs import write_whole
 from ..spills import RECORD
 from .arguments import Parser, number_from_one, positive_seconds
 from .command_line import words
@@ -246,7 +248,7 @@ def named(report: Report, one: Comparison, text: str) -> str:
 
 def write(path: Path, report: dict[str, Any]) -> None:
     try:
-        path.write_text(json.dumps(report, indent=1) + "\n")
+        write_whole(path, json.dumps(report, indent=1).encode() + b"\n")
     except OSError as error:
         raise CommandError(f"--json {path}: {error.strerror}") from None
 
@@ -396,6 +398,8 @@ def draw(report: Report, path: str) -> None:
     bottom.axvline(1, color="black", linewidth=0.8)
     bottom.set_xlabel("wall time, × the baseline")
     try:
-        figure.savefig(path, dpi=130)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=path.suffix[1:], dpi=130)
+        write_whole(path, drawn.getvalue())
     except OSError as error:
         raise CommandError(f"--chart {path}: {error.strerror}") from None

@@ -8,6 +8,7 @@ import os
 import shlex
 
 from .. import files
+from ..outputs import write_whole
 from .arguments import Parser
 from .command_line import words
 from .common import DONE, CommandError
@@ -79,9 +80,7 @@ def run(options: argparse.Namespace) -> int:
         refusal=refusal if request.kind == "llvm" else "",
     )
     try:
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(text)
-            os.chmod(file.fileno(), os.fstat(file.fileno()).st_mode | 0o111)
+        write_whole(options.output, os.fsencode(text), executable=True)
     except OSError as error:
         raise CommandError(f"-o {options.output}: {error.strerror}") from None
     return DONE

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Files that commands write: whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+
+
+def write_whole(
+    place: str | os.PathLike[str], contents: bytes, *, executable: bool = False
+) -> None:
+    """Write a file so that nobody ever sees a part of it; a failure leaves what was there.
+
+    A symbolic link stays, and the file that it names is written; a file keeps its permissions, to
+    which `executable` adds. A device or pipe, and what is below /dev or /proc, such as /dev/stdout,
+    takes the contents as it is, which may wait for a reader. Raises OSError, with the place as its
+    file name.
+    """
+    path = os.fspath(place)
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = None
+    folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
+    is_special = folder.startswith(("/dev/", "/proc/")) or folder in ("/dev", "/proc")
+    try:
+        if is_special or (mode is not None and not stat.S_ISREG(mode)):
+            with open(path, "wb", buffering=0) as file:
+                _write_all(file.fileno(), contents)
+            return
+        target = os.path.realpath(path)
+        name = f".mlbridge-{os.getpid()}-{secrets.token_hex(8)}"
+        partial = os.path.join(os.path.dirname(target), name)
+        try:
+            with open(partial, "xb", buffering=0) as file:
+                _write_all(file.fileno(), contents)
+                allowed = os.fstat(file.fileno()).st_mode if mode is None else mode
+                os.fchmod(file.fileno(), stat.S_IMODE(allowed) | (0o111 if executable else 0))
+            os.replace(partial, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+            raise
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), path) from None
+
+
+def _write_all(descriptor: int, contents: bytes) -> None:
+    left = memoryview(contents)
+    while left:
+        left = left[os.write(descriptor, left) :]
