@@ -141,3 +141,11 @@ def test_a_network_that_takes_more_memory_than_stated(
     words = ["aot", f"{GOLDEN}/linear.onnx", "-o", f"{tmp_path}/m.weights", "--memory"]
     assert "too large" in complaint(capsys, 1, *words, "3")
     assert main([*words, "1000000"]) == 0
+
+
+def test_a_build_file_may_have_the_former_name_of_aot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "m.weights"
+    assert main(["compile", f"{GOLDEN}/linear.onnx", "-o", str(output)]) == 0
+    assert output.is_file() and capsys.readouterr() == ("", "")
