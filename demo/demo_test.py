@@ -19,9 +19,9 @@ from demo.agreement import Unscored, agreements, first_difference, gap_of, score
 from demo.chart import draw_chart
 from demo.measure import Build, Result, build_program
 from demo.report import SizeTable, print_agreements, print_times, report
+from mlbridge.process_runner import Output, Ran
 from programs.build import Compiled, fallback_warnings
 from programs.catalog import Program
-from programs.fetch import Ran
 
 PROGRAM = Program("small", "demo", "parser", "small-src", ("*.c",))
 
@@ -145,7 +145,9 @@ def test_the_report_says_what_differs() -> None:
 
 def test_fallback_warnings_are_found(tmp_path: Path) -> None:
     text = b"x.c:1:1: remark: inlined\nwarning: model unavailable [-Wbackend-plugin]\n1 warning\n"
-    compiled = [Compiled("x.c", tmp_path / "x.o", Ran(0, b"", text))]
+    errors = Output()
+    errors.add(text)
+    compiled = [Compiled("x.c", tmp_path / "x.o", Ran(0, Output(), errors, 0.0))]
     assert fallback_warnings(compiled) == ["x.c: warning: model unavailable [-Wbackend-plugin]"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from demo.agreement import Agreement
 from demo.measure import Build, Result
 from demo.table import Say, Table, say
-from mlbridge.measuring import Ratio
+from mlbridge.ratio import Ratio
 
 #: Ways that compare candidates with -Oz, and how many.
 EFFORTS = {"effort1": "1", "effort3": "3"}

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbridge.elf import file_executable_bytes
+from mlbridge.process_runner import Ran
 from programs.catalog import Program, ProgramsError, load, select
-from programs.fetch import BUILD, Ran, fetch, run, source_tree
+from programs.fetch import BUILD, fetch, run, source_tree
 
 COMPILE_TIMEOUT = 300.0
 TEST_TIMEOUT = 60.0
@@ -70,7 +71,7 @@ def compile_file(
     if ran.code != 0 or not target.is_file():
         raise ProgramsError(
             f"{program.name}: {source}: the compiler ended with {ran.code}\n"
-            f"{' '.join(command)}\n{ran.said[-4000:]}"
+            f"{' '.join(command)}\n{ran.stderr.text[-4000:]}"
         )
     return Compiled(source, target, ran)
 
@@ -128,7 +129,7 @@ def link_program(
         inputs = [str(objects[source]) for source in sources]
         ran = run([*compiler, *inputs, *program.libs, "-o", str(target)], output, COMPILE_TIMEOUT)
         if ran.code != 0:
-            raise ProgramsError(f"{program.name}: linking {name} failed\n{ran.said[-4000:]}")
+            raise ProgramsError(f"{program.name}: linking {name} failed\n{ran.stderr.text[-4000:]}")
         linked.append(target)
     return linked
 
@@ -175,12 +176,12 @@ def run_test(
         if ran.code != expected:
             raise ProgramsError(
                 f"{program.name}: {' '.join(line)} ended with {ran.code}, expected {expected}: "
-                f"{ran.said[-1000:]}"
+                f"{ran.stderr.text[-1000:]}"
             )
         if stdout:
-            (work / stdout).write_bytes(ran.stdout)
+            (work / stdout).write_bytes(ran.stdout.head)
         report.append(f"$ {' '.join(line)}\n".encode())
-        report.append(ran.stdout + f"\n[exit {ran.code}]\n".encode())
+        report.append(ran.stdout.head + f"\n[exit {ran.code}]\n".encode())
     for path in sorted(work.rglob("*")):
         if path.is_file() and path.relative_to(work).parts[0] != "scratch":
             report.append(f"\n[file {path.relative_to(work)}]\n".encode())
@@ -198,7 +199,7 @@ def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
     return [
         f"{item.source}: {line.strip()}"
         for item in compiled
-        for line in item.ran.said.splitlines()
+        for line in item.ran.stderr.head.decode(errors="replace").splitlines()
         if "backend-plugin" in line
     ]
 

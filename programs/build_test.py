@@ -117,7 +117,7 @@ def test_another_exit_code_than_expected_is_an_error(build: Path) -> None:
 
 def test_a_process_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import signal; signal.pause()"]
-    with pytest.raises(ProgramsError, match=r"stopped after 0\.5 s"):
+    with pytest.raises(ProgramsError, match=r"did not end within 0\.5 s"):
         run(command, tmp_path, 0.5)
     assert run([sys.executable, "-c", "raise SystemExit(7)"], tmp_path, 30).code == 7
 

@@ -16,7 +16,7 @@ once more with logs of where time goes. With --way, -Oz, or another --level, is 
 flags added to it in place of the efforts, all compiled with -ffunction-sections; --spills also
 compares the allocator's weighted spills, reloads and copies (each program's plus one, so that there
 is a ratio), which --chart FILE.svg draws for each function. Ratios are geometric means over
-programs, with the 95 % interval of a bootstrap over programs (10 000 samples, seed 0). The file
+programs, with the 95 % interval of a bootstrap over programs (10 000 samples). The file
 records all of it, with the versions of compiler and candidates. Exits with 1 if an effort gives an
 object more executable bytes than -Oz, a compiler falls back, or an output differs.
 """
@@ -26,7 +26,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 import os
 import random
 import resource
@@ -34,17 +33,17 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from tqdm import tqdm
 
 from mlbridge import files
 from mlbridge.elf import executable_bytes, file_executable_bytes
-from mlbridge.measuring import Ratio
+from mlbridge.ratio import Ratio
 from mlbridge.spills import RECORD, SUFFIX, spill_costs
 from programs import work
 from programs.build import (
@@ -60,7 +59,6 @@ from programs.plugin import CANDIDATES, candidate_flags
 
 SECTIONS = ("-ffunction-sections", "-fPIC")
 OUTLINER = ("-mllvm", "-enable-machine-outliner=always")
-SAMPLES = 10_000
 LINK_TIMEOUT = 120.0
 
 
@@ -88,15 +86,6 @@ class Build:
     @property
     def spill_cost(self) -> float | None:
         return None if self.spill_costs is None else sum(self.spill_costs.values())
-
-
-def bootstrap(ratios: Iterable[float]) -> Ratio:
-    """Of one ratio for each program; the interval is that of programs drawn with replacement."""
-    logs = [math.log(ratio) for ratio in ratios]
-    rng = random.Random(0)
-    means = sorted(fmean(rng.choices(logs, k=len(logs))) for _ in range(SAMPLES))
-    low, high = means[int(0.025 * SAMPLES)], means[int(0.975 * SAMPLES) - 1]
-    return Ratio(math.exp(fmean(logs)), math.exp(low), math.exp(high), len(logs))
 
 
 def ways(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -199,8 +188,10 @@ def shares(logs: Path) -> dict[str, float]:
 def must(command: Sequence[str], folder: Path) -> str:
     ran = run(command, folder, LINK_TIMEOUT)
     if ran.code != 0:
-        raise ProgramsError(f"{' '.join(command)[:200]} ended with {ran.code}\n{ran.said[-2000:]}")
-    return ran.stdout.decode(errors="replace")
+        raise ProgramsError(
+            f"{' '.join(command)[:200]} ended with {ran.code}\n{ran.stderr.text[-2000:]}"
+        )
+    return ran.stdout.head.decode(errors="replace")
 
 
 def time_work(
@@ -289,8 +280,8 @@ def summary(found: dict[str, dict[str, Build]]) -> dict[str, dict[str, Any]]:
         }
         its: dict[str, Any] = {}
         for name, value in values.items():
-            if ratios := [value(a) / value(b) for a, b in pairs if value(a) and value(b)]:
-                its[name] = bootstrap(ratios).as_json()
+            if ratio := Ratio.of(value(a) / value(b) for a, b in pairs if value(a) and value(b)):
+                its[name] = ratio.as_json()
         files = [(a.sizes[s], b.sizes[s]) for a, b in pairs for s in a.sizes]
         its["smaller"] = sum(size < plain for size, plain in files)
         its["equal"] = sum(size == plain for size, plain in files)
@@ -301,7 +292,8 @@ def summary(found: dict[str, dict[str, Build]]) -> dict[str, dict[str, Any]]:
             its["shares"]["all"] = sum(a.cpu_seconds for a, _ in pairs)
         if "outliner" in next(iter(found.values())):
             beside = [builds[way].bytes / builds["outliner"].bytes for builds in found.values()]
-            its["over_outliner"] = bootstrap(beside).as_json()
+            if ratio := Ratio.of(beside):
+                its["over_outliner"] = ratio.as_json()
         made[way] = its
     return made
 

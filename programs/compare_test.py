@@ -11,7 +11,6 @@ import pytest
 from programs.catalog import Program
 from programs.compare import (
     Build,
-    bootstrap,
     build,
     compare,
     draw,
@@ -131,12 +130,3 @@ def test_what_must_not_be(root: Path) -> None:
     ]
     said = problems("small", {"-Oz": plain, "effort 1": larger}, never_larger=False)
     assert len(said) == 2
-
-
-def test_intervals_are_of_programs() -> None:
-    few = bootstrap([0.9, 1.0, 0.95])
-    assert few.mean == pytest.approx((0.9 * 0.95) ** (1 / 3))
-    assert 0.9 <= few.low < few.mean < few.high <= 1.0
-    many = bootstrap([0.9, 1.0, 0.95] * 30)
-    assert many.high - many.low < few.high - few.low
-    assert bootstrap([0.9, 1.0, 0.95]) == few

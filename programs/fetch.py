@@ -14,37 +14,23 @@ import argparse
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
+from mlbridge import process_runner
 from mlbridge.corpus.packages import Apt
 from mlbridge.errors import Error
+from mlbridge.process_runner import Ran
 from programs.catalog import ROOT, Program, ProgramsError, load, select
 
 BUILD = ROOT / "build" / "programs"
 _TIMEOUT = 300
+_OUTPUT = 1 << 30  # bytes that are kept of one
 _ARCHIVE = re.compile(r"\.tar\.(gz|bz2|xz)$")
-
-
-@dataclass(frozen=True)
-class Ran:
-    """A finished process: exit code (negative: signal) and output."""
-
-    code: int
-    stdout: bytes
-    stderr: bytes
-
-    @property
-    def said(self) -> str:
-        """Standard error as text."""
-        return self.stderr.decode(errors="replace")
 
 
 def run(
@@ -55,28 +41,13 @@ def run(
     env: dict[str, str] | None = None,
 ) -> Ran:
     """Run `command`; after `timeout` seconds it is killed with what it has started."""
-    with (stdin or Path(os.devnull)).open("rb") as source:
-        try:
-            process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                stdin=source,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=env,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ProgramsError(f"cannot run {command[0]}: {error}") from error
+    source = stdin or Path(os.devnull)
     try:
-        output, errors = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise ProgramsError(f"stopped after {timeout:g} s: {' '.join(command)}") from None
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    return Ran(process.returncode, output, errors)
+        return process_runner.run(
+            command, cwd, env=env, timeout=timeout, stdin=source, keep=_OUTPUT
+        )
+    except Error as error:
+        raise ProgramsError(str(error)) from error
 
 
 def source_tree(program: Program, build: Path = BUILD) -> Path:
@@ -98,7 +69,7 @@ def unpack(archives: list[Path], tree: Path) -> None:
             command = ["tar", "--no-same-owner", "--no-same-permissions", "-xf"]
             ran = run([*command, str(archive.resolve())], staging, _TIMEOUT)
             if ran.code != 0:
-                raise ProgramsError(f"{archive.name}: {_tail(ran.said)}")
+                raise ProgramsError(f"{archive.name}: {_tail(ran.stderr.text)}")
         tops = list(staging.iterdir())
         top = tops[0] if len(tops) == 1 and tops[0].is_dir() else staging
         if tree.exists():

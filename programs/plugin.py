@@ -32,8 +32,8 @@ def plugin_flags(uri: str, *options: str) -> list[str]:
         raise ProgramsError(f"{tool} is missing; run `make build`")
     ran = run(command, ROOT, 60)
     if ran.code != 0:
-        raise ProgramsError(f"{shlex.join(command)} failed:\n{ran.said.strip()}")
-    return shlex.split(ran.stdout.decode())
+        raise ProgramsError(f"{shlex.join(command)} failed:\n{ran.stderr.text.strip()}")
+    return shlex.split(ran.stdout.text)
 
 
 def compiled(model: Path, output: Path) -> Path:
@@ -41,5 +41,5 @@ def compiled(model: Path, output: Path) -> Path:
     command = [sys.executable, "-m", "mlbridge", "aot", str(model), "--shared"]
     ran = run([*command, "-o", str(output)], ROOT, 600)
     if ran.code != 0:
-        raise ProgramsError(f"the model cannot be compiled:\n{ran.said.strip()}")
+        raise ProgramsError(f"the model cannot be compiled:\n{ran.stderr.text.strip()}")
     return output

@@ -38,7 +38,7 @@ sys.path.insert(0, str(ROOT))
 from mlbridge.corpus import Module
 from mlbridge.elf import executable_bytes
 from mlbridge.gym import PhaseOrdering
-from mlbridge.measuring import Ratio
+from mlbridge.ratio import Ratio
 from mlbridge.recording import Recording
 from programs.corpus import extracted
 from programs.plugin import compiled, plugin_flags

@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import aio as aio
     from . import corpus as corpus
     from . import recording as recording
     from ._core import *
     from .client import *
     from .driving import *
     from .errors import *
-    from .loading import *
+    from .policy_files import *
     from .recording import Recording as Recording
     from .recording import record as record
     from .recording import replay as replay
     from .server import *
-    from .workers import Workers as Workers
 
     __version__: str
 
@@ -36,12 +34,11 @@ _HOMES = {
         " InvalidModel LimitExceeded Mismatch NextStep NotFound PolicyFailed ProtocolError Status"
         " Unavailable Unsupported"
     ),
-    "loading": "LoadedModel load load_onnx load_python load_torch parse_signature",
+    "policy_files": "LoadedModel load load_onnx load_python load_torch parse_signature",
     "recording": "Recording record replay",
     "server": "BatchPolicy Policy Server serve",
-    "workers": "Workers",
 }
-_MODULES = ("aio", "corpus", "recording")
+_MODULES = ("corpus", "recording")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
@@ -53,8 +50,6 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("._core", __name__).version
     home = _HOME.get(name)
-    if name == "serve_onnx":
-        raise AttributeError("mlbridge.serve_onnx(path, uri) is now mlbridge.load(path).serve(uri)")
     if home is None:
         raise AttributeError(f"module 'mlbridge' has no attribute {name!r}")
     value = getattr(importlib.import_module("." + home, __name__), name)

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from . import files, measuring
+from . import files, process_runner
 from .corpus import Corpus, Module
 from .errors import InvalidArgument, InvalidModel, NotFound
-from .measuring import Ratio
+from .ratio import Ratio
 from .reading import parse_json, read_file, read_json, shortly
 
 #: A list of candidates must not hang a measuring; the plugin gives each of them a minute.
@@ -228,7 +228,7 @@ def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
         ]
         options = (f"-phase-ordering-{name}={value}" for name, value in told.items())
         command += files.clang_words(str(plugin), *options)
-        ran = measuring.run(command, timeout=_LIMIT)
+        ran = process_runner.run(command, timeout=_LIMIT)
         logs = list((place / "log").glob("*.trials.json")) if (place / "log").is_dir() else []
         log = json.loads(logs[0].read_text(encoding="utf-8")) if len(logs) == 1 else {"trials": []}
         if ran.code != 0 or not log["trials"]:

@@ -23,7 +23,8 @@ from .claiming import claim
 from .decisions import Decisions, read_decisions
 from .elf import executable_bytes, is_object
 from .errors import Code, Error, InvalidArgument, NotFound
-from .measuring import CONFIDENCE, Output, Ran, Ratio, run
+from .process_runner import Output, Ran, run
+from .ratio import CONFIDENCE, Ratio
 from .spills import SUFFIX, spill_costs
 
 _COPYING = 600.0  # seconds

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import files
-from .corpus.places import module_files, opened
+from .corpus.resolve import module_files, opened
 from .corpus.store import write
 from .errors import InvalidArgument, InvalidModel, NotFound
 from .reading import parse_json, read_file, shortly

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import struct
 import threading
@@ -160,42 +159,6 @@ def test_an_agent_that_does_not_exist_fails_the_episode(uri: str) -> None:
         with pytest.raises(mlbridge.PolicyFailed, match="there is no agent 'nobody'"):
             driver.reset("unknown", seed=2)
         assert driver.reset("known", seed=2)["sizes"].tolist() == [1, 2]
-
-
-def test_many_environments_of_several_agents(tmp_path: Path) -> None:
-    def play(driver: mlbridge.Driver, task: int, _: Any) -> dict[str, float]:
-        observation = driver.reset(f"task {task}", seed=task)
-        total = dict.fromkeys(AGENTS, 0.0)
-        while not driver.done:
-            acting = driver.agent
-            observation = driver.step(decide(acting, observation)).observation
-            total[driver.agent] += driver.rewards[driver.agent]
-        total["pick"] += driver.rewards["pick"]
-        return total
-
-    with contextlib.ExitStack() as stack:
-        addresses = [stack.enter_context(workshop_at(f"unix:{tmp_path}/{i}")) for i in range(3)]
-        with mlbridge.Workers[int, dict[str, float]](addresses, seed=1) as workers:
-            results = dict(enumerate(workers.map(play, range(1, 8)), 1))
-    assert all(results[n] == {"pick": 1.5 * n, "paint": n * (n + 1) / 2} for n in range(1, 8)), (
-        results
-    )
-
-
-def test_awaited(uri: str) -> None:
-    async def run() -> list[str]:
-        turns = []
-        async with await mlbridge.aio.drive(uri, deadline=20) as driver:
-            observation = await driver.reset("m", seed=2)
-            while not driver.done:
-                turns.append(driver.agent)
-                observation = (await driver.step(decide(driver.agent, observation))).observation
-            assert driver.rewards == {"pick": 1.5, "paint": 1.0}
-            assert list(driver.last_observations) == ["pick", "paint"]
-        return turns
-
-    with workshop_at(uri):
-        assert asyncio.run(run()) == ["pick", "paint", "pick", "paint"]
 
 
 def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> Any:

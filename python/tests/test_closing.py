@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import time
@@ -113,18 +112,6 @@ def test_a_runner_in_use_is_not_closed(address: str) -> None:
         assert runner.evaluate_scalar(x=[1, 2, 3, 4]) == 1
         assert closed == ["the runner is in use by another thread or by a running call"]
         runner.close()
-
-
-def test_closing_from_an_event_loop(address: str) -> None:
-    async def ask(uri: str) -> None:
-        async with await mlbridge.aio.open(uri, deadline=20) as runner:
-            assert await runner.evaluate_scalar({"x": [1, 2, 3, 4]}) == 10
-        runner.close()
-        with pytest.raises((RuntimeError, mlbridge.Closed)):
-            await runner.evaluate()
-
-    with running(total, address, SMALL) as server:
-        asyncio.run(ask(server.uri))
 
 
 def test_inputs_in_a_mapping_and_as_keywords(address: str) -> None:

@@ -44,7 +44,7 @@ def imported(module: str, path: Path) -> Iterator[str]:
 
 def test_no_module_imports_itself_through_others() -> None:
     graph = {module: set(imported(module, path)) for module, path in SOURCES.items()}
-    assert graph["mlbridge.aio"] >= {"mlbridge.client", "mlbridge.server"}, "the reader works"
+    assert graph["mlbridge.client"] >= {"mlbridge.errors", "mlbridge.server"}, "the reader works"
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 

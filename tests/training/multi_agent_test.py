@@ -103,8 +103,8 @@ def test_the_imitation_decides_as_the_heuristic(name: str, tmp_path: Path) -> No
     import torch
 
     from mlbridge.training import agent_networks as networks
+    from mlbridge.training.dataset import prepare
     from mlbridge.training.optimizations import OPTIMIZATIONS
-    from mlbridge.training.preparing import prepare
 
     torch.manual_seed(0)
     corpus = made(name, tmp_path / "corpus", 6 if name == "register-allocation" else 24)

@@ -150,7 +150,7 @@ def serve_until_stopped(
 
 def run(options: argparse.Namespace) -> int:
     """Serve a model from a file."""
-    from ..loading import load, parse_signature
+    from ..policy_files import load, parse_signature
 
     if options.at.startswith(INTERACTIVE):
         return serve_llvm(options)
@@ -176,7 +176,7 @@ def serve_llvm(options: argparse.Namespace) -> int:
     from ..llvm_channel.guardian import Guardian
     from ..llvm_channel.host import InteractiveHost
     from ..llvm_channel.pair import ChannelPair
-    from ..loading import parse_signature
+    from ..policy_files import parse_signature
     from .run import first_traceback, must_be_there
 
     base = options.at.removeprefix(INTERACTIVE)

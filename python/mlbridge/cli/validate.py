@@ -32,7 +32,7 @@ from .probe import compiler_file, must_ask
 from .request import Request, add_models, default_of, request_of
 
 if TYPE_CHECKING:
-    from ..measuring import Ratio
+    from ..ratio import Ratio
     from ..validation import Comparison, Report, Way
 
 MOST_GROWN = 5

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def phase_ordering_vector(num_envs: int = 1, **options: Any) -> CompilerVectorEnv:
-    """So many environments of phase ordering, for gymnasium.make_vec; options as of each."""
+    """`num_envs` environments of phase ordering, for gymnasium.make_vec, with the same options."""
     return CompilerVectorEnv([lambda: PhaseOrdering(**options)] * num_envs)
 
 
@@ -46,21 +46,21 @@ register(
 
 
 def aec(uri: str, **options: Any) -> CompilerAEC:
-    """The environment at `uri` as PettingZoo's AECEnv; options as of Agents."""
+    """The environment at `uri` as PettingZoo's AECEnv; options are those of Agents."""
     from .pettingzoo import CompilerAEC
 
     return CompilerAEC(uri, **options)
 
 
 def parallel(uri: str, **options: Any) -> CompilerParallel:
-    """The environment at `uri` as PettingZoo's ParallelEnv; options as of Agents."""
+    """The environment at `uri` as PettingZoo's ParallelEnv; options are those of Agents."""
     from .pettingzoo import CompilerParallel
 
     return CompilerParallel(uri, **options)
 
 
 def rllib(uri: str, **options: Any) -> CompilerMultiAgent:
-    """The environment at `uri` as RLlib's MultiAgentEnv; options as of Agents."""
+    """The environment at `uri` as RLlib's MultiAgentEnv; options are those of Agents."""
     from .rllib import CompilerMultiAgent
 
     return CompilerMultiAgent({"uri": uri, **options})

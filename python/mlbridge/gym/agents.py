@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Environments with several agents in a compiler: what PettingZoo's and RLlib's forms share."""
+"""An environment with several agents in a compiler, for PettingZoo's and RLlib's forms of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from gymnasium import spaces
 from gymnasium.utils import seeding
 
 from .layout import Layout, Seen
-from .session import SINGLE, Session, Start, signatures
+from .session import SINGLE, Session, signatures
+from .worker import Start
 
 
 class Agents:
@@ -35,7 +36,7 @@ class Agents:
         wait: float = 30.0,
         retries: int = 5,
     ) -> None:
-        """`bounds` and `choices` are for each agent what they are for Layout."""
+        """`bounds` and `choices` have for each agent what Layout takes."""
         self.session = Session(uri, start, contexts, deadline=deadline, wait=wait, retries=retries)
         with self.session.closed_on_error():
             self._signatures = signatures(self.session.driver())
@@ -62,19 +63,14 @@ class Agents:
         for layout in self.layouts.values():
             layout.forget()
         driver, observation = self.session.begin(self.random, options, self._signatures)
-        self.acting, self.done, self.truncated, self.fault = (
-            driver.agent or SINGLE,
-            False,
-            False,
-            "",
-        )
-        self._masked = False
+        self.acting, self.fault = driver.agent or SINGLE, ""
+        self.done = self.truncated = self._masked = False
         self.rewards = dict.fromkeys(self.names, 0.0)
         self._sums = dict(self.rewards)
         self.layouts[self.acting].member(observation)
 
     def step(self, action: Any) -> None:
-        """An action of the agent that acts next."""
+        """Take an action of the agent that acts next."""
         if self.done:
             raise gymnasium.error.ResetNeeded("no episode is open: call reset first")
         agent, layout = self.acting, self.layouts[self.acting]
@@ -103,11 +99,11 @@ class Agents:
             self.layouts[self.acting].member(observation)
 
     def observe(self, agent: str) -> Seen:
-        """What an agent saw last; zeros if it has seen nothing in this episode."""
+        """The last observation of an agent; zeros if it has seen nothing in this episode."""
         return self.layouts[agent].member({})
 
     def info(self, agent: str) -> dict[str, Any]:
-        """The context, the texts, the mask, and what went wrong."""
+        """The context, the texts, the mask, and the fault if there was one."""
         found = {"context": self.session.context, **self.layouts[agent].info()}
         if self.fault:
             found["fault"] = self.fault

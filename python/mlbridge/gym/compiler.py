@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from .._core import Signature
 from ..errors import Error, InvalidArgument, Unsupported
 from .layout import MASK, Layout, Seen
-from .session import SINGLE, Session, Start, checked_render_mode, read_state, signatures
+from .session import SINGLE, Session, checked_render_mode, read_state, signatures
+from .worker import Start
 
 
 class CompilerEnv(gymnasium.Env[Seen, Any]):
@@ -32,7 +33,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
     `action_space.sample(mask)` takes, `action_masks()` what MaskablePPO asks for.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - of Gymnasium's interface
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's interface
 
     def __init__(
         self,
@@ -95,10 +96,10 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
     _resumes = True  # if the compiler can
 
     def _begun(self, info: dict[str, Any]) -> None:
-        """For derived classes: an episode begins."""
+        """An episode begins; derived classes may add to its info."""
 
     def _reward(self, given: float, info: dict[str, Any]) -> float:
-        """For derived classes: what the step was worth; `given` is what the compiler says."""
+        """The reward of a step for which the compiler gave `given`; derived classes may differ."""
         return given
 
     def _info(self, **more: Any) -> dict[str, Any]:
@@ -129,7 +130,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         return seen, self._session.rewards[-1], terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Which actions are allowed now, as MaskablePPO of sb3-contrib asks for it."""
+        """The actions that are allowed now, in the form that sb3-contrib's MaskablePPO asks for."""
         mask = self.layout.info().get(MASK)
         if mask is None:
             raise Unsupported(f"the environment has no '{MASK}'")
@@ -145,7 +146,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         return self._session.process
 
     def name_of(self, action: Any) -> str:
-        """An action for people."""
+        """The name of an action, for people."""
         return str(action)
 
     def close(self) -> None:
@@ -161,8 +162,8 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         """Go back to where this episode was after `step` steps, and begin another one there.
 
         If the compiler keeps its states (metadata "mlbridge.fork"), it resumes there; otherwise, or
-        if it has died since, the steps are taken again. Returns what the last of them gave, but a
-        resumed state has no reward.
+        if it has died since, the steps are taken again. Returns the results of the last of them,
+        but a resumed state has no reward.
         """
         if not self._session.context and not self._session.rewards:
             raise InvalidArgument("there is no episode to fork: call reset first")
@@ -176,7 +177,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         return self.layout.member(resumed), 0.0, False, False, self._info()
 
     def restore(self, state: str) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        """Reset and take the actions of a saved state. Returns what the last one gave."""
+        """Reset and take the actions of a saved state. Returns the results of the last one."""
         return self._replayed(*read_state(state))
 
     def _replayed(
@@ -194,5 +195,5 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
 
 
 def make(uri: str, **options: Any) -> CompilerEnv:
-    """The environment with one agent that is served at `uri`; options as of CompilerEnv."""
+    """The environment with one agent that is served at `uri`, with the options of CompilerEnv."""
     return CompilerEnv(uri, **options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What an agent observes and may do, as Gymnasium's spaces."""
+"""The observations and actions of an agent as Gymnasium's spaces."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Layout:
         return spaces.Discrete(stated) if count == 1 else spaces.MultiDiscrete([stated] * count)
 
     def forget(self) -> None:
-        """Before an episode: no observation is known."""
+        """Forget the last observation, before an episode."""
         self._seen: Seen = {
             name: np.zeros(space.shape or (), space.dtype) for name, space in self._entries.items()
         }
@@ -113,7 +113,7 @@ class Layout:
         return self._texts | ({MASK: self._seen[MASK].copy()} if MASK in self._seen else {})
 
     def value(self, action: Any) -> dict[str, NDArray[Any]]:
-        """What a driver takes. Raises InvalidArgument for what is not in the space."""
+        """The action as a driver takes it. Raises InvalidArgument if it is not in the space."""
         if not self.action_space.contains(action):
             raise InvalidArgument(f"the action {action!r} is not in {self.action_space}")
         outputs = {self._only: action} if self._only else action
@@ -123,7 +123,7 @@ class Layout:
         }
 
     def refused(self, action: Any) -> int | None:
-        """If the mask forbids the action: how many in a row were forbidden; else None."""
+        """The number of forbidden actions in a row if the mask forbids this one; else None."""
         discrete = isinstance(self.action_space, spaces.Discrete) and MASK in self._seen
         if not discrete or self._seen[MASK][int(action)]:
             return None
@@ -131,7 +131,7 @@ class Layout:
         return self._refusals
 
     def action(self, saved: Any) -> Any:
-        """A member of the action space of what JSON held."""
+        """The member of the action space that JSON held."""
         return _member(self.action_space, saved)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Rewards that are measured on the module after each step, instead of what the compiler gives."""
+"""Rewards that are measured on the module after each step, instead of the compiler's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..errors import InvalidArgument
-from ..measuring import run
+from ..process_runner import run
 from ..rewards import Cache, Size, Throughput, run_time
 
 BITCODE, ASSEMBLY = ".bc", ".s"
@@ -18,24 +18,24 @@ NAMES = ("size", "throughput", "poset-rl")
 
 
 class Measure(Protocol):
-    """A figure of a module, less is better; `rewards.Size` and `rewards.Throughput` are such."""
+    """A figure of a module, less is better, such as `rewards.Size` and `rewards.Throughput`."""
 
     def value(self, file: Path) -> float:
-        """After the passes so far."""
+        """The figure after the passes so far."""
 
     def baseline(self, module: Path) -> float:
-        """Of the untouched module after those of -Oz."""
+        """The figure of the untouched module after the passes of -Oz."""
 
 
 @runtime_checkable
 class Objective(Protocol):
-    """What a step is worth. `info` is what the environment gives; objectives may add to it."""
+    """The worth of a step. `info` is that of the environment; objectives may add to it."""
 
-    #: What the file `state` shall be, ".bc" or ".s" (assembly).
+    #: The suffix of the file `state`: ".bc", or ".s" for assembly.
     reads: str
 
     def begin(self, state: Path, module: Path, info: dict[str, Any]) -> None:
-        """An episode on `module`, which is now as `state`."""
+        """Begin an episode on `module`; `state` is the module now."""
 
     def step(self, state: Path, info: dict[str, Any]) -> float:
         """The reward of the step that led to `state`."""

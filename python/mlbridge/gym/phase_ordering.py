@@ -16,7 +16,7 @@ from typing import Any
 from .. import files
 from .._core import Signature, TensorSpec
 from ..corpus import Corpus
-from ..corpus.places import module_files, opened
+from ..corpus.resolve import module_files, opened
 from ..errors import InvalidArgument, InvalidModel, NotFound, Unavailable, Unsupported
 from ..reading import read_json
 from ..rewards import Cache
@@ -27,9 +27,9 @@ from .session import CompilerBroken, OtherSignature
 
 FEATURES = 120
 EMBEDDING = "embedding"
-SIZES = ("code_bytes", "oz_code_bytes")  # what a model in the compiler does not see
-RULES = ("repeat", "stop", "max_steps")  # of a list of groups
-#: Kinds of observation, and what models call them.
+SIZES = ("code_bytes", "oz_code_bytes")  # a model in the compiler does not see them
+RULES = ("repeat", "stop", "max_steps")  # keys of a list of groups
+#: Kinds of observation, and their names in models.
 OBSERVATIONS = {
     "counts": "phase-ordering-counts-1",
     "ir2vec": "ir2vec-flow-aware-1",
@@ -87,7 +87,7 @@ class PhaseOrdering(CompilerEnv):
             raise InvalidArgument("a vocabulary is for the observations ir2vec and ir2vec-symbolic")
         self._objective = objective_of(objective, None if cache is None else Cache(cache))
         self._resumes = self._objective is None
-        #: Whether the reward is the decrease of bytes.
+        #: The reward is the decrease of bytes.
         self.measures_size = self._objective is None
         plugin = files.plugin("phase-ordering")
         for path, how in ((opt, "Debian: llvm-22"), (plugin, "mlbridge doctor says how to get it")):
@@ -104,7 +104,7 @@ class PhaseOrdering(CompilerEnv):
             *(group["name"] for group in json.loads(text)["actions"]),
             "stop",
         ]
-        #: What a model file must say for the plugin to use it with these groups.
+        #: The metadata without which the plugin doesn't use a model with these groups.
         self.model_metadata = {
             "phase-ordering.actions": text,
             "phase-ordering.observation": OBSERVATIONS[observation],
@@ -115,7 +115,7 @@ class PhaseOrdering(CompilerEnv):
         ]
         if max_steps is not None:
             self._command.append(f"-phase-ordering-max-steps={max_steps}")
-        self._vocabulary = Path()  # of embeddings
+        self._vocabulary = Path()  # for embeddings
         inputs = []
         if embeds:
             # Stated even if it is the shipped one, so that the dimensions are those of this file.
@@ -169,17 +169,17 @@ class PhaseOrdering(CompilerEnv):
         return context
 
     def _started(self, _: int, address: str) -> subprocess.Popen[Any]:
-        module = self._session.context  # whose target is that of the process
+        module = self._session.context  # the process is for its target
         place = address.partition("?")[0]  # options are the driver's
         digest = self.model_metadata.get("phase-ordering.vocabulary")
         if digest is not None and read_vocabulary(self._vocabulary)[1] != digest:
             raise OtherSignature(f"{self._vocabulary} has changed; its digest was {digest}")
         if not self._checked:
-            version = self._asked("--version")
+            version = self._run_opt("--version")
             if "LLVM version 22" not in version.stdout:
                 raise CompilerBroken(f"{self._command[0]} is no opt of LLVM 22")
             self._checked = True
-        read = self._asked("-passes=verify", "-disable-output", module)
+        read = self._run_opt("-passes=verify", "-disable-output", module)
         if read.returncode:
             raise InvalidModel(f"{module}: {' '.join(read.stderr.split()) or 'opt refuses it'}")
         command = [*self._command, f"-phase-ordering-serve={place}"]
@@ -187,19 +187,19 @@ class PhaseOrdering(CompilerEnv):
             if self._states is None:
                 self._states = tempfile.TemporaryDirectory(prefix="mlbridge-gym-")
             command.append(f"-phase-ordering-state={self._state}")
-        said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         process: subprocess.Popen[Any] = subprocess.Popen(
             [*command, module],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=errors,
             start_new_session=True,  # Ctrl-C is for the trainer
         )
-        process.stderr = said
+        process.stderr = errors
         return process
 
-    def _asked(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """opt, run to its end."""
+    def _run_opt(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Runs opt to its end."""
         command = [self._command[0], *options]
         try:
             done = subprocess.run(

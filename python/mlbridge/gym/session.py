@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A compiler that is driven, and restarted when it fails: what all kinds of environments share."""
+"""A compiler that is driven, and restarted when it fails; all kinds of environments use it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ from numpy.typing import NDArray
 from .._core import Signature
 from ..driving import Driver
 from ..errors import Cancelled, Error, InvalidArgument, Mismatch, Unsupported
-from ..workers import FAULTS, Worker, last_words, pause
+from .worker import FAULTS, Start, Worker, pause
 
 _log = logging.getLogger("mlbridge")
 
 SINGLE = "agent"  # the name of an agent that needs none
-
-#: Starts a compiler, which listens at an address: given a number and the address, its process.
-Start = Callable[[int, str], "subprocess.Popen[Any]"]
 
 
 class OtherSignature(Mismatch):
@@ -34,22 +31,22 @@ class OtherSignature(Mismatch):
 
 
 class CompilerBroken(Unsupported):
-    """No module is at fault."""
+    """The compiler doesn't work, whatever the module."""
 
 
 class WrongRenderMode(InvalidArgument, TypeError):
-    """Also a TypeError, at which Stable-Baselines3's make_vec_env tries without a mode."""
+    """A TypeError too, since at one Stable-Baselines3's make_vec_env tries without a mode."""
 
 
 def checked_render_mode(mode: str | None) -> str | None:
-    """There is no mode but "ansi"."""
+    """The mode, which is None or "ansi"; WrongRenderMode for any other."""
     if mode not in (None, "ansi"):
         raise WrongRenderMode(f"render_mode is {mode!r}; there is only 'ansi'")
     return mode
 
 
-def new(words: str, fault: Error) -> str:
-    """What a compiler said, unless the fault has it already."""
+def unless_said(words: str, fault: Error) -> str:
+    """The words of a compiler, unless the fault has them already."""
     return "" if words in str(fault) else words
 
 
@@ -57,7 +54,7 @@ class Session:
     """Episodes of one compiler. One thread at a time.
 
     Without `uri` the compiler that `start` starts listens in a folder of this session. `prepare`
-    makes what the compiler is told of a context.
+    turns a context into the one that the compiler is told.
     """
 
     def __init__(
@@ -80,7 +77,7 @@ class Session:
         self.actions: list[Any] = []  #: of the episode, as JSON can hold them
         self.rewards: list[float] = []
         self._uri, self._retries, self._prepare = uri, retries, prepare
-        self._worker = Worker(0, uri, start, deadline, wait)
+        self._worker = Worker(uri, start, deadline, wait)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._bad: dict[str, str] = {}
         self._is_open = False  # the compiler has the episode of `actions`
@@ -92,7 +89,7 @@ class Session:
         return self._worker.process
 
     def driver(self) -> Driver:
-        """Connected; the compiler is started if need be."""
+        """The connection to the compiler, which is started if need be."""
         if not self._worker.address:
             self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-gym-")
             self._worker.address = f"unix:{self._folder.name}/environment"
@@ -107,8 +104,8 @@ class Session:
     ) -> tuple[Driver, dict[str, NDArray[Any]]]:
         """Reset to the context in `options`, or to one that is drawn; `begun` is called last.
 
-        One that was drawn and has nothing to decide, or cannot be read, or for which `begun`
-        raises, is left out from then on.
+        A context that was drawn and has nothing to decide, or cannot be read, or for which
+        `begun` raises, is left out from then on.
         """
         options = options or {}
         wanted = options.get("context")
@@ -153,13 +150,11 @@ class Session:
                     raise
                 other_target = True
             except FAULTS as fault:
-                words = last_words(self._worker.process)
+                words = unless_said(self._worker.last_words(), fault)
                 self._drop()
                 if attempt == self._retries:
-                    raise type(fault)(f"{fault}{new(words, fault)}") from fault
-                _log.warning(
-                    "environment at %s, reset: %s%s", self._worker.address, fault, new(words, fault)
-                )
+                    raise type(fault)(f"{fault}{words}") from fault
+                _log.warning("environment at %s, reset: %s%s", self._worker.address, fault, words)
                 time.sleep(pause(attempt + 1))
         raise AssertionError("unreachable")
 
@@ -177,7 +172,7 @@ class Session:
         return observation
 
     def step(self, value: Any, action: Any) -> tuple[Driver | None, Mapping[str, Any], str]:
-        """Take an action; who was driven, the observation, and why the episode broke off."""
+        """Take an action; returns the driver, the observation, and why the episode broke off."""
         self.actions.append(plain(action))
         self.rewards.append(0.0)
         try:
@@ -187,7 +182,7 @@ class Session:
         except Error as fault:
             why = str(fault) or type(fault).__name__
             if isinstance(fault, FAULTS):
-                why += new(last_words(self._worker.process), fault)
+                why += unless_said(self._worker.last_words(), fault)
                 self._drop()
             _log.warning("environment at %s: %s", self._worker.address, why)
             return None, {}, why
@@ -198,7 +193,7 @@ class Session:
 
     @contextlib.contextmanager
     def closed_on_error(self) -> Iterator[None]:
-        """For a constructor: what it started ends if it raises."""
+        """A constructor's work: if it raises, the compiler that it started ends."""
         try:
             yield
         except BaseException:
@@ -228,12 +223,12 @@ class Session:
 
 
 def signatures(driver: Driver) -> dict[str, Signature]:
-    """Of each agent; a single one is SINGLE."""
+    """The signature of each agent; a single agent is called SINGLE."""
     return driver.agents or {SINGLE: driver.signature}
 
 
 def read_state(state: str) -> tuple[dict[str, Any], list[Any]]:
-    """The options of a reset, and the actions, of a saved state."""
+    """The options of a reset, and the actions, that a saved state holds."""
     try:
         saved = json.loads(state)
         if saved["version"] != 1:

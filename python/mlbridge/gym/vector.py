@@ -34,19 +34,19 @@ class _Ahead(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._result() or self.env.step(action)
 
 
-def _made(make: Callable[[], Any]) -> _Ahead:
+def _wrapped(make: Callable[[], Any]) -> _Ahead:
     return _Ahead(make())
 
 
 class CompilerVectorEnv(SyncVectorEnv):
-    """As Gymnasium's SyncVectorEnv, but the compilers, a process each, work at the same time.
+    """A SyncVectorEnv of Gymnasium whose compilers, a process each, work at the same time.
 
     No other process of Python is needed: a thread waits for each compiler.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], Any]], **options: Any) -> None:
-        """`env_fns` make the environments; options as of SyncVectorEnv."""
-        super().__init__([partial(_made, make) for make in env_fns], **options)
+        """`env_fns` make the environments; options are those of SyncVectorEnv."""
+        super().__init__([partial(_wrapped, make) for make in env_fns], **options)
         self._pool = ThreadPoolExecutor(len(self.envs), thread_name_prefix="mlbridge gym")
 
     def _ahead(self, number: int, call: str, *arguments: Any, **named: Any) -> None:
@@ -82,7 +82,7 @@ class CompilerVectorEnv(SyncVectorEnv):
 
     @contextlib.contextmanager
     def _drained(self) -> Iterator[None]:
-        """No call is left that nobody waits for."""
+        """If the body raises, the calls that run are waited for."""
         try:
             yield
         except BaseException:
@@ -97,4 +97,4 @@ class CompilerVectorEnv(SyncVectorEnv):
         """End the compilers."""
         super().close_extras(**options)
         self._pool.shutdown(cancel_futures=True)
-        super().close_extras(**options)  # what a thread had just started
+        super().close_extras(**options)  # those that a thread had just started

@@ -62,7 +62,7 @@ def open_policy(
     """
     if uri := _uri(text):
         return lambda: Model.open(uri, deadline=deadline)
-    from ..loading import load
+    from ..policy_files import load
 
     loaded = load(text, signature)
     return lambda: from_function(loaded.policy, loaded.signature or signature, loaded.metadata)

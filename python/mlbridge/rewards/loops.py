@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from ..errors import InvalidArgument
-from ..measuring import run
+from ..process_runner import run
 
 _FUNCTION = re.compile(r"^define .*?@\"?([^\"(]+)\"?\(")
 _BLOCK = re.compile(r"^\"?([^\s\":]+)\"?:")

@@ -17,7 +17,8 @@ from typing import Self
 
 from ..elf import executable_bytes, is_object
 from ..errors import InvalidArgument, PolicyFailed, Unsupported
-from ..measuring import Ran, Ratio, run
+from ..process_runner import Ran, run
+from ..ratio import Ratio
 from .cache import Cache
 
 Place = str | os.PathLike[str]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..corpus.adding import level_of
-from ..corpus.places import module_files, opened
+from ..corpus.resolve import module_files, opened
 from ..errors import Error
 from .environment import PHASE_ORDERING, make
 

@@ -8,7 +8,7 @@ import socket
 import ray
 
 from ..errors import Unavailable
-from .checks import one_line
+from .arguments import one_line
 
 
 def connect(address: str, cpus: int) -> None:

@@ -16,7 +16,7 @@ from ..errors import Unsupported
 from ..gym import CompilerEnv, PhaseOrdering
 from ..gym.layout import MASK
 from ..gym.phase_ordering import EMBEDDING
-from .checks import checked
+from .arguments import checked
 
 PHASE_ORDERING = "phase-ordering"
 LARGEST = float(np.finfo(np.float32).max)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..errors import InvalidArgument
 from ..gym.layout import MASK
 from ..recording import Episode, Recording
-from .checks import ACTIVATIONS
+from .arguments import ACTIVATIONS
 from .environment import PHASE_ORDERING, AsVector, make
 
 DEFAULTS: dict[str, Any] = {

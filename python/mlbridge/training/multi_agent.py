@@ -29,15 +29,15 @@ from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from torch import Tensor
 
 from .._core import Signature
-from ..compiling import Compiling
+from ..compiler_episode import CompilerEpisode
 from ..errors import Error, InvalidArgument
-from ..measuring import Ratio
+from ..ratio import Ratio
 from . import agent_networks as networks
 from . import rllib
-from .checks import checked
+from .arguments import checked
 from .cluster import connect
+from .dataset import HEURISTIC, RANDOM, Costs, Part, prepare, reward, rewards
 from .optimizations import OPTIMIZATIONS, Optimization
-from .preparing import HEURISTIC, RANDOM, Costs, Part, prepare, reward, rewards
 
 OWN: dict[str, Any] = {"hiddens": [32, 32], "imitation_epochs": 20, "certainty": 0.98}
 #: Compilers that fail one after another end the training.
@@ -64,7 +64,7 @@ class CompilerAgents(MultiAgentEnv):
         self._most = rows_of(its, config["rows"])
         self.possible_agents = self.agents = list(its.agents)
         self.observation_spaces, self.action_spaces = spaces_of(its, self._most)
-        self._compiling = Compiling(
+        self._compiling = CompilerEpisode(
             lambda module, uri, _: its.command(module, uri), its.agents, self._measured
         )
         self._acting = ""

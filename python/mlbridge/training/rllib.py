@@ -26,7 +26,7 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from torch import Tensor, nn
 
 from ..errors import Error, InvalidArgument, PolicyFailed, Unavailable
-from .checks import one_line
+from .arguments import one_line
 from .cluster import connect
 from .environment import make
 from .masking import MaskedAPPO, MaskedDQN, MaskedPPO

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ..errors import Error, InvalidArgument, InvalidModel, NotFound
 from ..files import extra
 from ..reading import read_json
-from .checks import ACTIVATIONS, named, one_line
+from .arguments import ACTIVATIONS, named, one_line
 from .folder import Folder, Row, plot, replace
 from .optimizations import OPTIMIZATIONS
 

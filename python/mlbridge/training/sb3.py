@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 from torch import Tensor, nn
 
 from ..errors import Closed, Error
-from .checks import ACTIVATIONS, checked
+from .arguments import ACTIVATIONS, checked
 from .environment import make
 
 STEPS = 256  # of an environment in an iteration

@@ -39,7 +39,7 @@ LEVELS = ("O1", "O2", "O3", "Os", "Oz")
 def must(*command: str) -> None:
     ran = run(command, BUILD, TIMEOUT)
     if ran.code != 0:
-        raise ProgramsError(f"exit {ran.code}: {ran.said[-600:]}")
+        raise ProgramsError(f"exit {ran.code}: {ran.stderr.text[-600:]}")
 
 
 def crashes(bitcode: Path, order: list[int], actions: list[dict[str, str]]) -> None:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..corpus.places import module_files, opened
+from ..corpus.resolve import module_files, opened
 from ..errors import DeadlineExceeded, InvalidArgument, PolicyFailed
-from ..measuring import run
+from ..process_runner import run
 from ..recording import Episode, Recording, Tensors
 from .optimizations import Optimization
 

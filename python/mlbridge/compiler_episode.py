@@ -25,10 +25,10 @@ Measure = Callable[[str, Path], float]
 _TURN = 0.05  # seconds between two looks at a compiler that doesn't ask
 
 
-class Compiling:
+class CompilerEpisode:
     """For serve_environment: each reset compiles its context.
 
-        serve_environment(Compiling(command, AGENTS, measure), uri, AGENTS, keep_serving=True)
+        serve_environment(CompilerEpisode(command, AGENTS, measure), uri, AGENTS, keep_serving=True)
 
     Agents get the rewards that the compiler itself sends, and at the end what `measure` says of
     the finished compile. A compiler that fails, or doesn't ask or end within `deadline` seconds of

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Processes with a deadline, and intervals of ratios."""
+"""Processes with a deadline."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import signal
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlbridge import DeadlineExceeded, NotFound
-from mlbridge.measuring import KEPT, Ratio, run, student
+from mlbridge.process_runner import KEPT, run
 
 
 def test_what_a_command_gives(tmp_path: Path) -> None:
@@ -30,6 +29,14 @@ def test_outputs_of_any_length_are_compared_whole() -> None:
     )
     assert first == same and first != other
     assert first.size == 3_000_001 and len(first.head) == len(first.tail) == KEPT
+
+
+def test_input_comes_from_a_file_and_outputs_are_kept_as_long_as_wanted(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"x" * 200_000)
+    ran = run(["cat"], timeout=60, stdin=tmp_path / "in", keep=150_000)
+    assert ran.stdout.head == b"x" * 150_000 and ran.stdout.size == 200_000
+    with pytest.raises(NotFound, match="can't be started: No such file"):
+        run(["cat"], timeout=60, stdin=tmp_path / "none")
 
 
 def test_a_process_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
@@ -61,23 +68,3 @@ def test_what_is_left_running_neither_delays_nor_survives(tmp_path: Path) -> Non
 def test_what_cannot_be_started_is_named(command: str | list[str]) -> None:
     with pytest.raises(NotFound, match="can't be started"):
         run(command, timeout=60)
-
-
-def test_students_quantiles() -> None:
-    # From published tables.
-    for freedom, expected in ((1, 12.706), (2, 4.303), (5, 2.571), (30, 2.042), (1000, 1.962)):
-        assert student(freedom) == pytest.approx(expected, abs=5e-4)
-    assert student(10, 0.99) == pytest.approx(3.169, abs=5e-4)
-
-
-def test_a_ratio_and_its_interval() -> None:
-    assert Ratio.of([]) is None
-    alone = Ratio.of([0.5])
-    assert alone == Ratio(0.5, 0.0, math.inf, 1) and str(alone) == "0.500"
-    assert alone.as_json() == {"mean": 0.5, "low": None, "high": None, "count": 1}
-    two = Ratio.of([math.exp(-1), math.exp(1)])
-    assert two is not None and two.mean == pytest.approx(1)
-    # The standard error of -1 and 1 is 1.
-    assert math.log(two.high) == -math.log(two.low) == pytest.approx(12.706, abs=5e-4)
-    steady = Ratio.of([0.9] * 4)
-    assert steady is not None and str(steady) == "0.900 [0.900, 0.900]"

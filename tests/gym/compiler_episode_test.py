@@ -15,7 +15,7 @@ from pettingzoo.test import api_test
 
 import mlbridge
 from mlbridge import Turn
-from mlbridge.compiling import Compiling
+from mlbridge.compiler_episode import CompilerEpisode
 from mlbridge.files import plugin
 from mlbridge.gym.pettingzoo import CompilerAEC
 from mlbridge.spills import spill_costs
@@ -60,7 +60,7 @@ def first(turn: Turn) -> dict[str, int]:
 
 
 def test_an_episode_is_a_compile(module: str) -> None:
-    with Compiling(llc, AGENTS, cost) as environment:
+    with CompilerEpisode(llc, AGENTS, cost) as environment:
         for _ in range(2):
             turn, done, asked = environment.reset(module, 0), False, []
             while not done:
@@ -85,7 +85,7 @@ def _python(text: str) -> Callable[[str, str, Path], list[str]]:
 def test_a_compiler_that_fails_fails_the_episode(
     text: str, error: type[Exception], says: str
 ) -> None:
-    with Compiling(_python(text), AGENTS, deadline=0.3) as environment:
+    with CompilerEpisode(_python(text), AGENTS, deadline=0.3) as environment:
         with pytest.raises(error, match=says):
             environment.reset("", 0)
         assert environment._process is None
@@ -98,14 +98,14 @@ def test_grpc_in_the_same_process(tmp_path: Path) -> None:
 import concurrent.futures, sys
 import grpc
 import mlbridge
-from mlbridge.compiling import Compiling
+from mlbridge.compiler_episode import CompilerEpisode
 
 server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
 server.add_insecure_port("localhost:0")
 server.start()
 for _ in range(20):
     try:
-        Compiling(lambda *_: [sys.executable, "-S", "-c", ""], {}).reset("f.c", 0)
+        CompilerEpisode(lambda *_: [sys.executable, "-S", "-c", ""], {}).reset("f.c", 0)
     except mlbridge.InvalidArgument as error:
         print(error)
 """)
@@ -114,20 +114,20 @@ for _ in range(20):
 
 
 def test_a_compiler_that_is_not_there() -> None:
-    environment = Compiling(lambda *_: ["no-such-compiler"], AGENTS)
+    environment = CompilerEpisode(lambda *_: ["no-such-compiler"], AGENTS)
     with environment, pytest.raises((OSError, mlbridge.PolicyFailed), match="No such file"):
         environment.reset("f.c", 0)
 
 
 def test_a_compiler_that_asks_nothing() -> None:
     says = "'f.c': the compiler has asked nothing"
-    environment = Compiling(_python(""), AGENTS)
+    environment = CompilerEpisode(_python(""), AGENTS)
     with environment, pytest.raises(mlbridge.InvalidArgument, match=says):
         environment.reset("f.c", 0)
 
 
 def test_a_compiler_that_dies_between_two_answers(module: str) -> None:
-    with Compiling(llc, AGENTS, cost) as environment:
+    with CompilerEpisode(llc, AGENTS, cost) as environment:
         turn = environment.reset(module, 0)
         assert environment._process is not None
         environment._process.kill()
@@ -146,8 +146,8 @@ def test_a_compiler_ends_with_its_trainer(tmp_path: Path) -> None:
         "signal.pause()"
     )
     trainer = (
-        "import sys; from mlbridge.compiling import Compiling;"
-        "Compiling(lambda *_: [sys.executable, '-c', sys.argv[1]], {}).reset('', 0)"
+        "import sys; from mlbridge.compiler_episode import CompilerEpisode;"
+        "CompilerEpisode(lambda *_: [sys.executable, '-c', sys.argv[1]], {}).reset('', 0)"
     )
     started = subprocess.Popen([sys.executable, "-c", trainer, compiler])
     with started as process, fifo.open() as file:
@@ -157,7 +157,7 @@ def test_a_compiler_ends_with_its_trainer(tmp_path: Path) -> None:
 
 
 def test_an_answer_out_of_range_fails_the_compile(module: str) -> None:
-    with Compiling(llc, AGENTS, cost) as environment:
+    with CompilerEpisode(llc, AGENTS, cost) as environment:
         turn = environment.reset(module, 0)
         assert turn.agent == "node"
         with pytest.raises(mlbridge.PolicyFailed, match="ended with 1"):
@@ -185,4 +185,6 @@ def test_as_pettingzoo_knows_it(module: str) -> None:
 
 
 if __name__ == "__main__":
-    mlbridge.serve_environment(Compiling(llc, AGENTS, cost), sys.argv[1], AGENTS, keep_serving=True)
+    mlbridge.serve_environment(
+        CompilerEpisode(llc, AGENTS, cost), sys.argv[1], AGENTS, keep_serving=True
+    )
