@@ -418,6 +418,17 @@ void bindModel(nb::module_ &m) {
           nb::arg("signature").none(), nb::sig("def bind(self, signature: Signature) -> None"),
           "Binds the model to the caller's signature; raises Mismatch, which names both sides.")
       .def(
+          "bound_to",
+          [](const PyModel &self, const Signature &signature, const std::string &agent) {
+            auto bound = std::make_shared<PyModel>();
+            bound->model = self.open().boundTo(signature, agent);
+            check(bound->model.status());
+            return bound;
+          },
+          nb::arg("signature"), nb::arg("agent") = "",
+          "The same model, opened once, bound to another signature; `agent` is which of a server's "
+          "agents it is, unless it is empty.")
+      .def(
           "new_runner",
           [](const std::shared_ptr<PyModel> &self, std::string agent, std::string episode,
              std::string context) {

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from .client import *
     from .driving import *
     from .errors import *
+    from .forwarding import forward as forward
     from .policy_files import *
     from .recording import Recording as Recording
-    from .recording import record as record
     from .recording import replay as replay
     from .server import *
 
@@ -34,8 +34,9 @@ _HOMES = {
         " InvalidModel LimitExceeded Mismatch NextStep NotFound PolicyFailed ProtocolError Status"
         " Unavailable Unsupported"
     ),
+    "forwarding": "forward",
     "policy_files": "LoadedModel load load_onnx load_python load_torch parse_signature",
-    "recording": "Recording record replay",
+    "recording": "Recording replay",
     "server": "BatchPolicy Policy Server serve",
 }
 _MODULES = ("corpus", "recording")

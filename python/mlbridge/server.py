@@ -125,6 +125,12 @@ class Server(_Server):
         with _serving(self):
             return self._next(timeout)
 
+    def events(self) -> Iterator[Event]:
+        """Whatever compilers send, in turn, until stop() or Ctrl-C."""
+        with contextlib.suppress(KeyboardInterrupt, Cancelled):
+            while (event := self.next()) is not None:
+                yield event
+
     def close(self) -> None:
         """Say goodbye to all compilers and remove the socket or FIFOs. May be called twice."""
         with _awaited(self):

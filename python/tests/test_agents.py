@@ -217,7 +217,6 @@ def test_an_action_is_chosen_for_each_agent_among_those_allowed(tmp_path: Path) 
 
 def test_a_recording_passes_the_agents_on(tmp_path: Path) -> None:
     asked, recorded = f"unix:{tmp_path}/asked", f"unix:{tmp_path}/recorded"
-    path = tmp_path / "recording"
     servers: list[mlbridge.Server] = []
     listening = threading.Event()
 
@@ -227,7 +226,9 @@ def test_a_recording_passes_the_agents_on(tmp_path: Path) -> None:
 
     with running(policy, asked, AGENTS):
         thread = threading.Thread(
-            target=mlbridge.record, args=(asked, recorded, path), kwargs={"ready": ready}
+            target=mlbridge.forward,
+            args=(f"{asked}?record={tmp_path}/recordings", recorded),
+            kwargs={"ready": ready},
         )
         thread.start()
         assert listening.wait(20)
@@ -238,6 +239,10 @@ def test_a_recording_passes_the_agents_on(tmp_path: Path) -> None:
         servers[0].stop()
         thread.join(20)
         assert not thread.is_alive()
+    (path,) = (tmp_path / "recordings").iterdir()
+    first, second = mlbridge.Recording(path).episodes()
+    assert (first.agent, first.signature) == ("pick", PICK)
+    assert (second.agent, second.signature) == ("paint", PAINT)
 
 
 # The bytes, from docs/protocol.md alone.

@@ -14,16 +14,15 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import mlbridge
 from mlbridge import (
     Error,
     Recording,
     Signature,
-    Status,
     TensorSpec,
     candidates,
     corpus,
@@ -33,8 +32,7 @@ from mlbridge import (
 )
 from mlbridge.cli import main
 from mlbridge.corpus import store
-from mlbridge.errors import Code
-from mlbridge.recording import MAGIC, Recorder, Replay, replay
+from mlbridge.recording import MAGIC, Replay, replay
 from mlbridge.training.folder import Folder
 
 #: How many lengths and how many bits of a longer file are tried, and by how many a night has more.
@@ -64,6 +62,13 @@ OTHERS = {
 }
 
 
+@mlbridge.function("recorded", metadata={"name": "value"})
+def answer(observation: Any, context: Any) -> int:
+    if not observation["x"][0]:
+        raise ValueError("gone")
+    return 1
+
+
 @pytest.fixture(autouse=True)
 def strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a command has not foreseen is raised, and nothing is waited for."""
@@ -85,15 +90,16 @@ def recording(folder: Path) -> Path:
     signature = Signature(
         [TensorSpec("x", "float32", [2]), TensorSpec("s", str, [1])], [TensorSpec("a", "int64", [])]
     )
-    who = {"connection": 1, "stream": 1, "agent": "", "episode": "e", "context": "f.c", "step": 0}
-    context: Any = SimpleNamespace(**who)
-    with Recorder(path, signature, {"name": "value"}, model="function:f") as made:
-        made.begin(context)
-        number = made.request(context, signature, {"x": [1.0, 2.0], "s": ["text"]})
-        made.reply(number, {"a": 1})
-        made.reward(context, 0.5)
-        made.error(made.request(context, signature, {"x": [1.0]}), Status(Code.CLOSED, "gone"))
-        made.end(context, Status(Code.OK))
+    with mlbridge.open(f"function:recorded?record={folder}/made", signature) as runner:
+        runner.begin_episode("e", "f.c")
+        runner.evaluate(x=[1.0, 2.0], s=["text"])
+        runner.reward(0.5)
+        with contextlib.suppress(mlbridge.PolicyFailed):
+            runner.evaluate(x=[0.0, 2.0])
+        runner.end_episode()
+    (made,) = (folder / "made").iterdir()
+    made.rename(path)
+    (folder / "made").rmdir()
     return path
 
 

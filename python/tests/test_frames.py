@@ -17,7 +17,7 @@ from serving import SMALL, running
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
     """Two episodes of two and one requests, and a request outside of episodes."""
-    file, up = tmp_path / "s.mlbrec", threading.Event()
+    up = threading.Event()
     servers: list[mlbridge.Server] = []
 
     def ready(server: mlbridge.Server) -> None:
@@ -26,7 +26,8 @@ def recorded(tmp_path: Path) -> Path:
 
     with running(lambda o, _: int(o["x"].sum()), f"unix:{tmp_path}/p", SMALL) as policy:
         thread = threading.Thread(
-            target=mlbridge.record, args=(policy.uri, f"unix:{tmp_path}/r", file),
+            target=mlbridge.forward,
+            args=(f"{policy.uri}?record={tmp_path}/recordings", f"unix:{tmp_path}/r"),
             kwargs={"ready": ready},
         )  # fmt: skip
         thread.start()
@@ -41,6 +42,7 @@ def recorded(tmp_path: Path) -> Path:
             runner.evaluate_scalar(x=[0, 0, 0, 0])  # once it is answered, all before is recorded
         servers[0].stop()
         thread.join(20)
+    (file,) = (tmp_path / "recordings").iterdir()
     return file
 
 

@@ -19,7 +19,6 @@ COMMANDS = {
     "validate": "compare builds with and without a model",
     "doctor": "check what is installed and what is missing",
     "serve": "serve a model from a file to compilers",
-    "record": "keep what compilers ask a model and what it answers",
     "replay": "answer compilers from a recording",
     "run": "run a compiler whose decisions a policy takes",
     "log": "show what is in a training log of LLVM",

@@ -14,9 +14,9 @@ def add_arguments(parser: Parser) -> None:
     """The options of `mlbridge replay`."""
     parser.describe(
         """\
-Serves what is in a file of `mlbridge record`, until Ctrl-C or SIGTERM: a request with the same
-inputs gets the recorded answer; if there are several, the one at the same episode, context and
-step. Any other request fails.""",
+Serves what is in a file of `?record=`, until Ctrl-C or SIGTERM: a request with the same inputs gets
+the recorded answer; if there are several, the one at the same episode, context and step. Any other
+request fails.""",
         "example:\n  mlbridge replay session.mlbrec --at unix:/tmp/s.sock",
     )
     parser.add_argument("file", metavar="FILE", help="the recording: session.mlbrec")

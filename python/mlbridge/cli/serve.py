@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`mlbridge serve`: a server that answers until Ctrl-C or SIGTERM, as `record` and `replay` do."""
+"""`mlbridge serve`: a server that answers until Ctrl-C or SIGTERM, as `replay` is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import files
 from ..errors import Error
-from ..uri import SCHEMES
+from ..uri import SCHEMES, is_component
 from .arguments import AT, Parser, add_answering, assignment, number_from_one, seconds
 from .common import DONE, CommandError, UsageError, show
 
@@ -58,7 +58,7 @@ MODEL is
   FILE.pt           TorchScript (state --signature), or a program saved by torch.export
   MODULE:NAME       a Python policy(observation, context), or a function without arguments that
   FILE.py:NAME      makes one, or a torch.nn.Module and its Signature
-  URI               of another model, only at llvm-interactive:BASE
+  URI               another model; 'URI?record=FOLDER' keeps what it is asked and answers
 
 With --batch, the requests to an ONNX network or exported program are concatenated along the dynamic
 first dimension that all its inputs and outputs must have; a torch.nn.Module and a Python policy get
@@ -148,12 +148,30 @@ def serve_until_stopped(
     return DONE
 
 
+def is_uri(model: str) -> bool:
+    """Whether the text is a model's URI; "onnx:FILE" without options is a file to load here."""
+    scheme, colon, place = model.partition(":")
+    if scheme == "onnx" and "?" not in place:
+        return False
+    return bool(colon) and (
+        scheme in SCHEMES or scheme in ("tfaot", "grpc") or is_component(scheme)
+    )
+
+
 def run(options: argparse.Namespace) -> int:
-    """Serve a model from a file."""
+    """Serve a model."""
+    from ..forwarding import forward
     from ..policy_files import load, parse_signature
 
     if options.at.startswith(INTERACTIVE):
         return serve_llvm(options)
+    if is_uri(options.model):
+        for name in ("batch", "max_wait", "pad", "agent", "signature"):
+            if getattr(options, name):
+                raise UsageError(f"--{name.replace('_', '-')} is not for the URI of a model")
+        return serve_until_stopped(
+            options, forward, options.model, options.at, **dict(options.limit)
+        )
     if options.batch is None and (options.max_wait is not None or options.pad is not None):
         raise UsageError("--max-wait and --pad are for batches; add --batch N")
 

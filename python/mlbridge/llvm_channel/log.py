@@ -30,7 +30,7 @@ from ..errors import (
 )
 from ..optimizations import OPTIMIZATIONS
 from ..reading import open_file
-from ..recording import Recorder, Recording, Tensors
+from ..recording import Episode, Recording, Tensors, write
 
 __all__ = [
     "Header",
@@ -455,26 +455,14 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
 # Conversions
 
 
-@dataclass(frozen=True)
-class _Asker:
-    """The asking side, for a Recorder."""
-
-    context: str
-    episode: str
-    step: int
-    connection: int = 1
-    stream: int = 1
-    agent: str = ""
-
-
 def to_recording(
     log: str | os.PathLike[str], recording: str | os.PathLike[str], *, decision: str = ""
 ) -> str:
     """Write what is whole of a log as a recording; what is damaged of it, or "".
 
     Each context is an episode, whose context is the function. `decision` is the feature that is
-    the action: by default the one that LLVM's advisors log. Raises what TrainingLog and Recorder
-    raise, and InvalidArgument if no feature is the decision.
+    the action: by default the one that LLVM's advisors log. Raises what TrainingLog and
+    recording.write raise, and InvalidArgument if no feature is the decision.
     """
     source = TrainingLog(log)
     decision = decision or source.decision
@@ -488,20 +476,23 @@ def to_recording(
     if not outputs:
         raise InvalidArgument(f"{source.path}: no feature is the decision; pass decision=NAME")
     signature = Signature(inputs, outputs)
-    with Recorder(recording, signature, model=source.path) as recorder:
+
+    def episodes() -> Iterator[Episode]:
         for number, context in enumerate(source.contexts()):
-            who: Any = _Asker(context.name, str(number), 0)
-            recorder.begin(who)
-            for step, values in enumerate(context.observations):
-                who = _Asker(context.name, str(number), step)
-                features = {k: v for k, v in values.items() if k != decision}
-                recorder.reply(
-                    recorder.request(who, signature, features), {decision: values[decision]}
-                )
-                reward = context.rewards[step]
-                if reward is not None:
-                    recorder.reward(who, float(reward.sum()))
-            recorder.end(who, Status(Code.OK))
+            yield Episode(
+                episode=str(number),
+                context=context.name,
+                signature=signature,
+                observations=[
+                    {name: value for name, value in values.items() if name != decision}
+                    for values in context.observations
+                ],
+                actions=[{decision: values[decision]} for values in context.observations],
+                reward_sums=[0.0 if r is None else float(r.sum()) for r in context.rewards],
+                outcome=Status(Code.OK),
+            )
+
+    write(recording, episodes(), signature, model=source.path)
     return source.damage
 
 

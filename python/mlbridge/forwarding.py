@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Serves a model that a URI names, wherever it runs, to the compilers at another address."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from ._core import Event, EventKind, Model, Runner, Statistics
+from .errors import Closed, Error
+from .server import Server
+
+# Nothing tells when a stream ends, so the runner that was not used for longest is forgotten.
+_MOST_RUNNERS = 512
+
+
+class _Forwarder:
+    """The model that is asked, with a runner for each stream of the server."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._runners: OrderedDict[tuple[int, int], Runner] = OrderedDict()
+
+    def runner(self, event: Event) -> Runner:
+        context = event.context
+        stream = (context.connection, context.stream)
+        if stream not in self._runners:
+            if len(self._runners) >= _MOST_RUNNERS:
+                self._runners.popitem(last=False)
+            bound = self._model.bound_to(event.signature, context.agent)
+            self._runners[stream] = bound.new_runner(
+                episode=context.episode, context=context.context
+            )
+        self._runners.move_to_end(stream)
+        return self._runners[stream]
+
+    def ask(self, event: Event) -> None:
+        try:
+            outputs = self.runner(event).evaluate(event.inputs)
+        except Error as error:
+            with contextlib.suppress(Error):
+                event.fail(error.message)
+            return
+        with contextlib.suppress(Closed):
+            event.reply(outputs)
+
+    def tell(self, event: Event) -> None:
+        runner = self.runner(event)
+        if event.kind is EventKind.EPISODE_BEGIN:
+            runner.begin_episode(event.context.episode, event.context.context)
+        elif event.kind is EventKind.REWARD:
+            runner.reward(event.reward)
+        elif event.kind is EventKind.EPISODE_END:
+            outcome = event.outcome
+            runner.end_episode("" if outcome.ok else outcome.message or outcome.code.name)
+
+
+def forward(
+    model: str, uri: str, *, ready: Callable[[Server], None] | None = None, **limits: Any
+) -> Statistics:
+    """Serve the model that the URI `model` names at `uri`, until Ctrl-C.
+
+    With `?record=FOLDER` in `model`, requests, answers and rewards are kept. Compilers see the
+    model's signature and metadata, and get its failures as PolicyFailed. One request is in work at
+    a time. `ready` is called with the Server once compilers can connect.
+    """
+    with contextlib.closing(Model.open(model)) as opened:
+        forwarder = _Forwarder(opened)
+        with Server(uri, opened.model_signature, opened.metadata, **limits) as server:
+            if ready is not None:
+                ready(server)
+            for event in server.events():
+                if event.kind is EventKind.REQUEST:
+                    forwarder.ask(event)
+                else:
+                    with contextlib.suppress(Error):
+                        forwarder.tell(event)
+            return server.statistics
