@@ -13,7 +13,7 @@ from compiler import printed_flags
 from modules import SUM, unoptimized
 
 from mlbridge.gym import PhaseOrdering
-from mlbridge.training.run import Settings
+from mlbridge.training.settings import Settings
 
 HERE = Path(__file__).resolve().parent
 POLICY = HERE / "policy.onnx"

@@ -11,6 +11,7 @@ import pytest
 from mlbridge import corpus
 from mlbridge.corpus import adding
 from mlbridge.training import baselines, folder, run
+from mlbridge.training.settings import Settings
 
 SOURCE = """
 int sum(const int *p, int n) { int t = 0; for (int i = 0; i < n; i++) t += p[i] * 3; return t; }
@@ -28,7 +29,7 @@ def module(place: Path, level: str) -> Path:
 
 def test_a_card_and_a_curve_show_what_the_policy_is_compared_with(tmp_path: Path) -> None:
     options = {"corpus": str(module(tmp_path, "O2"))}
-    settings = run.Settings("phase-ordering", "maskable-ppo", options=options)
+    settings = Settings("phase-ordering", "maskable-ppo", options=options)
     said, figures = run._compared(settings, tmp_path)
     assert said.startswith("1 of 1 modules were not compiled at -Oz (1 at another level)")
     assert figures["-Oz"]["over_oz"] == 1.0 and 0 < figures["-Oz"]["reward"] < 1

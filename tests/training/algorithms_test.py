@@ -18,7 +18,8 @@ import pytest
 from processes import below
 
 from mlbridge import Unavailable
-from mlbridge.training.run import Settings, train
+from mlbridge.training.run import train
+from mlbridge.training.settings import Settings
 
 pytestmark = [pytest.mark.nightly, pytest.mark.training]
 
@@ -31,8 +32,12 @@ def command(algorithm: str, steps: int, module: Path, out: Path, *more: str) -> 
 def trained(algorithm: str, steps: int, module: Path, out: Path, *more: str) -> list[Any]:
     """The rows of progress, without their times."""
     asked = command(algorithm, steps, module, out, *more)
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=900, check=False)
+    temporary = out.parent / "temporary"
+    temporary.mkdir(exist_ok=True)
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    done = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert not [*temporary.glob("SB3-*")], "which Stable-Baselines3 would leave there"
     assert "warning" not in done.stderr.lower(), "which nobody who trains can heed"
     rows = [json.loads(line) for line in (out / "progress.jsonl").read_text().splitlines()]
     return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]

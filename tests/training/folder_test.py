@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,8 @@ import pytest
 import mlbridge.training.run
 from mlbridge import Busy, InvalidArgument, InvalidModel
 from mlbridge.training.folder import Folder
-from mlbridge.training.run import Settings, train
+from mlbridge.training.run import train
+from mlbridge.training.settings import Settings
 
 SETTINGS = Settings("phase-ordering", "ppo", steps=50)
 
@@ -30,7 +32,7 @@ class Learner:
     """Ten steps an iteration."""
 
     def __init__(self, die_at: str = "") -> None:
-        self.steps, self.die_at, self.example = 0, die_at, None
+        self.steps, self.die_at = 0, die_at
         self.closed = False
 
     def maybe(self, when: str) -> None:
@@ -56,8 +58,10 @@ class Learner:
         assert (folder / "first").read_text() == (folder / "second").read_text()
         self.steps = int((folder / "second").read_text())
 
-    def network(self) -> None:
-        """None."""
+    def export(self, path: Path, metadata: Mapping[str, str]) -> tuple[Path, list[str]]:
+        """A file that has the metadata."""
+        (path / "policy").write_text(metadata["mlbridge.training"])
+        return path / "policy", ["A line of its own."]
 
     def close(self) -> None:
         """Once."""
@@ -71,10 +75,6 @@ def learner(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(mlbridge.training.run, "trainer", lambda *_: made)
         return made
 
-    def exported(_: Settings, __: Any, rows: list[Any], path: Path, *_more: Any) -> Path:
-        return path / f"{len(rows)}"
-
-    monkeypatch.setattr(mlbridge.training.run, "_exported", exported)
     return use
 
 
@@ -85,7 +85,9 @@ def rows_in(path: Path) -> list[dict[str, Any]]:
 def test_a_training(learner: Any, tmp_path: Path) -> None:
     shown: list[dict[str, Any]] = []
     made = learner()
-    assert train(SETTINGS, tmp_path / "t", shown=shown.append).name == "5"
+    file = train(SETTINGS, tmp_path / "t", shown=shown.append)
+    assert file.read_text() == "ppo, seed 0, 50 steps"
+    assert "\nA line of its own.\n" in (tmp_path / "t" / "README.md").read_text()
     assert made.closed
     assert rows_in(tmp_path / "t") == shown
     assert [row["steps"] for row in shown] == [10, 20, 30, 40, 50]

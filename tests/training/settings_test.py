@@ -11,7 +11,7 @@ import pytest
 
 from mlbridge import InvalidArgument
 from mlbridge.cli import main
-from mlbridge.training.run import Settings
+from mlbridge.training.settings import Settings
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"steps": "abc"}, "steps is 'abc'"),

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from mlbridge import InvalidArgument
-from mlbridge.training.run import Settings
+from mlbridge.training.settings import Settings
 from mlbridge.training.tuning import drawn_from, ranked, search
 
 SETTINGS = Settings("phase-ordering", "maskable-ppo", steps=600)

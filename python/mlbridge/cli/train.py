@@ -144,7 +144,7 @@ def settings_of(options: argparse.Namespace) -> Any:
         asked["options"]["observation"] = options.observation
     if options.vocabulary:
         asked["options"]["vocabulary"] = os.path.abspath(options.vocabulary)
-    from ..training.run import Settings
+    from ..training.settings import Settings
 
     try:
         return Settings(**asked)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What may be meant where modules are asked for: a corpus, or files and folders."""
+"""Finds the modules that a user names: those of a corpus, or of files and folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ SUFFIXES = (".bc", ".ll")
 
 
 def opened(corpus: Any, part: str) -> Corpus | None:
-    """The part of a corpus, None if it is something else."""
+    """The part of a corpus that a name or path, also alone in a list, stands for; None if it stands
+    for files or folders."""
+    if isinstance(corpus, (list, tuple)) and len(corpus) == 1:
+        corpus = corpus[0]
     if isinstance(corpus, str) and not Path(corpus).exists() and corpus in names():
         corpus = open(corpus)
     elif isinstance(corpus, (str, os.PathLike)) and is_corpus(Path(corpus)):

@@ -102,6 +102,10 @@ class Agents:
         """The last observation of an agent; zeros if it has seen nothing in this episode."""
         return self.layouts[agent].member({})
 
+    def observers(self) -> list[str]:
+        """The agents that observe the end of the episode: all."""
+        return self.names
+
     def info(self, agent: str) -> dict[str, Any]:
         """The context, the texts, the mask, and the fault if there was one."""
         found = {"context": self.session.context, **self.layouts[agent].info()}
@@ -110,3 +114,7 @@ class Agents:
         if self._masked and agent == self.acting:
             found["masked"] = True
         return found
+
+    def close(self) -> None:
+        """End the compiler, or the connection."""
+        self.session.close()

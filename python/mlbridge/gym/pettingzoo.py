@@ -42,7 +42,7 @@ class _Compiler:
 
     def close(self) -> None:
         """End the compiler, or the connection."""
-        self._compiler.session.close()
+        self._compiler.close()
 
 
 class CompilerAEC(_Compiler, AECEnv[str, Seen, Any]):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The networks of agents that choose among rows: what they see, their imitation, their files."""
+"""The networks of agents that choose among rows: their inputs, their imitation, their files."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from .._core import Signature
 from ..errors import InvalidModel
 from ..gym.layout import MASK
 from ..recording import Tensors
+from .export import written
 
 FORBIDDEN = -1.0e9
-BLOCKS = 21  # of loop distribution's columns: whether the vectorizer is likely to refuse
+BLOCKS = 21  # the column of loop distribution that says if the vectorizer is likely to refuse
 Inputs = Mapping[str, Tensor]
 
 
@@ -30,7 +30,7 @@ def _beside(rows: Tensor, *vectors: Tensor) -> Tensor:
 
 
 def _earlier(mask: Tensor) -> Tensor:
-    """How many rows are allowed up to each: the heuristics take the first of equals."""
+    """The number of allowed rows up to each: the heuristics take the first of equals."""
     return torch.cumsum(mask.float(), 0)[:, None]
 
 
@@ -41,33 +41,33 @@ def _best(column: Tensor, mask: Tensor) -> Tensor:
 
 
 def _two(second: Tensor) -> Tensor:
-    """Of two choices: the one is nothing, the other has what is seen."""
+    """Two choices: zeros for the one, the inputs for the other."""
     row = torch.cat([torch.ones(1), second])[None]
     return torch.cat([row * 0, row])
 
 
 def _range(seen: Inputs) -> Tensor:
     weights, notes = seen["spill_weights"][:, None], seen["annotations"]
-    urgent = torch.where(notes[:, 0:1] > 0, 1e9, weights)  # what can't be spilled
+    urgent = torch.where(notes[:, 0:1] > 0, 1e9, weights)  # ranges that can't be spilled
     mask = seen[MASK]
     return torch.cat([_best(urgent, mask), urgent, notes, _earlier(mask)], 1)
 
 
 def _task(seen: Inputs) -> Tensor:
-    its = seen["node_properties"]
-    executions, evicts, saved = its[6:7], its[7:8], its[8:9]
+    properties = seen["node_properties"]
+    executions, evicts, saved = properties[6:7], properties[7:8], properties[8:9]
     least = torch.where(evicts < 0, executions, torch.minimum(evicts, executions))
-    return _two(torch.cat([least - (executions - saved), its]))
+    return _two(torch.cat([least - (executions - saved), properties]))
 
 
 def _colour(seen: Inputs) -> Tensor:
-    rows, its = seen["registers"], seen["node_properties"]
+    rows, properties = seen["registers"], seen["node_properties"]
     is_stack = torch.zeros(rows.shape[0], 1)
     is_stack[0] = 1
-    has_free = (its[0:1] > 0).float()[None]
-    lost = rows[:, 4:5] + is_stack * its[4:5][None]
+    has_free = (properties[0:1] > 0).float()[None]
+    lost = rows[:, 4:5] + is_stack * properties[4:5][None]
     first = _earlier(seen[MASK])
-    return _beside(torch.cat([is_stack, is_stack * has_free, lost, rows, first], 1), its)
+    return _beside(torch.cat([is_stack, is_stack * has_free, lost, rows, first], 1), properties)
 
 
 def _point(seen: Inputs) -> Tensor:
@@ -78,8 +78,8 @@ def _point(seen: Inputs) -> Tensor:
 
 def _part(seen: Inputs) -> Tensor:
     nodes, previous = seen["nodes"], seen["previous"]
-    of_nodes, of_loop = nodes[:, BLOCKS : BLOCKS + 1], previous[BLOCKS : BLOCKS + 1][None]
-    alike = (torch.abs(of_nodes - of_loop) < 0.5).float()
+    node_blocks, loop_blocks = nodes[:, BLOCKS : BLOCKS + 1], previous[BLOCKS : BLOCKS + 1][None]
+    alike = (torch.abs(node_blocks - loop_blocks) < 0.5).float()
     return _beside(torch.cat([alike, nodes, _earlier(seen[MASK])], 1), previous)
 
 
@@ -89,7 +89,7 @@ def _distribute(seen: Inputs) -> Tensor:
     return _two(torch.cat([differs, *vectors, seen["checks"].float().reshape(1)]))
 
 
-#: What an agent sees of each choice, from the inputs of the plugin.
+#: The row of each choice that an agent sees, from the inputs of the plugin.
 ROWS: dict[str, dict[str, Callable[[Inputs], Tensor]]] = {
     "register-allocation": {"node": _range, "task": _task, "colour": _colour, "split": _point},
     "loop-distribution": {"node": _part, "distribute": _distribute},
@@ -97,8 +97,8 @@ ROWS: dict[str, dict[str, Callable[[Inputs], Tensor]]] = {
 
 
 def packed(rows: Callable[[Inputs], Tensor], seen: Tensors, most: int) -> Any:
-    """What a network is given in training, float32 [most, columns + 1]: the rows, and in the last
-    column whether one is allowed; zeros after the last."""
+    """The input of a network in training, float32 [most, columns + 1]: the rows, with a last column
+    that is 1 for those that are allowed; zeros after the last."""
     given = {name: torch.from_numpy(np.array(value)) for name, value in seen.items()}
     made = rows(given).numpy()
     out = np.zeros((most, made.shape[1] + 1), np.float32)
@@ -108,15 +108,15 @@ def packed(rows: Callable[[Inputs], Tensor], seen: Tensors, most: int) -> Any:
 
 
 def learned(
-    rows: Callable[[Inputs], Tensor], made: Sequence[tuple[Tensors, int]], most: int
+    rows: Callable[[Inputs], Tensor], decisions: Sequence[tuple[Tensors, int]], most: int
 ) -> tuple[Any, Any]:
-    """What was shown, `packed`, and what was chosen: of all decisions."""
-    shown = [packed(rows, seen, most) for seen, _ in made]
-    return np.array(shown), np.array([choice for _, choice in made], np.int64)
+    """The inputs of all decisions, `packed`, and the choices."""
+    shown = [packed(rows, seen, most) for seen, _ in decisions]
+    return np.array(shown), np.array([choice for _, choice in decisions], np.int64)
 
 
 def squashed(rows: Tensor) -> Tensor:
-    """Columns of any size, such as executions: their logarithms with a sign."""
+    """Logarithms with a sign of columns of any size, such as executions."""
     return torch.sign(rows) * torch.log(1 + 1e5 * torch.clamp(torch.abs(rows), max=1e30))
 
 
@@ -129,8 +129,8 @@ def _layers(columns: int, hiddens: Sequence[int]) -> nn.Sequential:
 
 
 class Scores(nn.Module):
-    """A score for each row, by the same layers, and a sum of its columns beside them: what orders
-    rows by one of them, as heuristics do, has then not to be found by layers."""
+    """A score for each row, by the same layers and a sum of its columns beside them, so that layers
+    need not find the order of rows by one column, in which heuristics choose."""
 
     def __init__(self, columns: int, hiddens: Sequence[int]) -> None:
         super().__init__()
@@ -141,18 +141,18 @@ class Scores(nn.Module):
             nn.init.zeros_(start)
 
     def scores(self, rows: Tensor) -> Tensor:
-        """Of [..., rows, columns]: [..., rows]."""
+        """From [..., rows, columns] to [..., rows]."""
         seen = squashed(rows)
         scores: Tensor = (self.last(self.layers(0.1 * seen)) + self.beside(seen)).squeeze(-1)
         return scores
 
     def forward(self, given: Tensor) -> Tensor:
-        """Of what `packed` gives."""
+        """Takes the results of `packed`."""
         return torch.where(given[..., -1] > 0, self.scores(given[..., :-1]), FORBIDDEN)
 
 
 class Value(nn.Module):
-    """What a state is worth: of the mean and the most of its allowed rows' layers."""
+    """The value of a state, by the mean and the maximum of its allowed rows' layers."""
 
     def __init__(self, columns: int, hiddens: Sequence[int]) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class Value(nn.Module):
         self.last = nn.Linear(2 * hiddens[-1], 1)
 
     def forward(self, given: Tensor) -> Tensor:
-        """Of what `packed` gives."""
+        """Takes the results of `packed`."""
         allowed = given[..., -1:]
         seen = self.layers(0.1 * squashed(given[..., :-1])) * allowed
         mean = seen.sum(-2) / torch.clamp(allowed.sum(-2), min=1)
@@ -169,7 +169,7 @@ class Value(nn.Module):
 
 
 def batches(given: Any, actions: Any, size: int, order: np.random.Generator) -> Any:
-    """In random order, without the rows that none of a batch has."""
+    """Batches in random order, without the rows that none of a batch has."""
     for part in np.array_split(order.permutation(len(actions)), math.ceil(len(actions) / size)):
         most = int(given[part, :, -1].any(0).nonzero()[0].max()) + 1
         yield torch.from_numpy(given[part, :most]), torch.from_numpy(actions[part])
@@ -193,8 +193,8 @@ def imitate(network: Scores, given: Any, actions: Any, epochs: int, seed: int) -
 
 
 def temper(network: Scores, given: Any, certainty: float) -> None:
-    """Scales scores, so that the best choices of these states have this probability in the mean:
-    what is always certain explores nothing."""
+    """Scales scores, so that the best choices of these states have this probability in the mean: a
+    network that is always certain explores nothing."""
     with torch.no_grad():
         parts = np.array_split(given, math.ceil(len(given) / 128))
         scores = torch.cat([network(torch.from_numpy(part)) for part in parts])
@@ -208,7 +208,7 @@ def temper(network: Scores, given: Any, certainty: float) -> None:
 
 
 def agreement(network: Scores, given: Any, actions: Any) -> int:
-    """How many decisions the network makes as they were."""
+    """The number of these decisions that the network makes too."""
     same = 0
     with torch.no_grad():
         for seen, chosen in batches(given, actions, 128, np.random.default_rng(0)):
@@ -231,7 +231,7 @@ class _Policy(nn.Module):
         return torch.argmax(self.scores(given), dim=0)
 
     def scores(self, given: Inputs) -> Tensor:
-        """Of all rows."""
+        """The scores of all rows."""
         return torch.where(given[MASK], self.network.scores(self.rows(given)), -3e38)
 
 
@@ -243,37 +243,19 @@ def export(
     metadata: Mapping[str, str],
     path: Path,
 ) -> None:
-    """Writes the file, if ONNX Runtime decides as PyTorch does in the examples, or takes what is as
-    good but for rounding."""
-    import onnx
-    import onnxruntime
-
+    """Writes the file, if ONNX Runtime decides as PyTorch does in the examples, or takes a choice
+    that is as good but for rounding."""
     names = [spec.name for spec in signature.inputs if spec.name != "edges"]
     policy = _Policy(network.eval().cpu(), rows, names).eval()
     shapes = {spec.name: spec.shape for spec in signature.inputs}
     dynamic = {name: {0: "rows"} for name in names if shapes[name] and shapes[name][0] < 0}
-    output = signature.outputs[0].name
-    fresh = path.with_name(path.name + ".part")
-
-    def tensors(seen: Tensors) -> tuple[Tensor, ...]:
-        return tuple(torch.from_numpy(np.array(seen[name])) for name in names)
-
-    with torch.no_grad():
-        torch.onnx.export(
-            policy, tensors(examples[0]), os.fspath(fresh), dynamo=False, opset_version=17,
-            input_names=names, output_names=[output], dynamic_axes=dynamic,
-        )  # fmt: skip
-    model = onnx.load(fresh)
-    onnx.helper.set_model_props(model, dict(metadata))
-    onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, fresh)
-    session = onnxruntime.InferenceSession(fresh, providers=["CPUExecutionProvider"])
-    taken = {one.name for one in session.get_inputs()}
-    for seen in examples:
-        with torch.no_grad():
-            scores = policy.scores(dict(zip(names, tensors(seen), strict=True)))
-        [got] = session.run(None, {name: seen[name] for name in names if name in taken})
-        best = int(scores.argmax())
-        if scores[int(got)] < scores[best] - 1e-4 * max(1.0, abs(float(scores[best]))):
-            raise InvalidModel(f"{fresh}: decides {int(got)}, PyTorch {best}")
-    fresh.replace(path)
+    first = {name: examples[0][name] for name in names}
+    with written(policy, first, signature.outputs[0].name, metadata, path, dynamic) as session:
+        taken = {one.name for one in session.get_inputs()}
+        for seen in examples:
+            with torch.no_grad():
+                scores = policy.scores({n: torch.from_numpy(np.array(seen[n])) for n in names})
+            [got] = session.run(None, {name: seen[name] for name in names if name in taken})
+            best = int(scores.argmax())
+            if scores[int(got)] < scores[best] - 1e-4 * max(1.0, abs(float(scores[best]))):
+                raise InvalidModel(f"{path}: decides {int(got)}, PyTorch {best}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What users name and give is checked before anything is started."""
+"""Checks of the names and values that users give, before anything is started."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..errors import Error, InvalidArgument
 
-#: Of networks: what users call them, and torch.nn.
+#: The activations of networks: their names here, and in torch.nn.
 ACTIVATIONS = {"relu": "ReLU", "tanh": "Tanh"}
 
 
 def checked(call: Callable[..., Any], given: Mapping[str, Any], what: str) -> None:
-    """InvalidArgument if `call` has no such parameters, or of other types; `what` is it called."""
+    """InvalidArgument if `call` has no such parameters, or of other types; `what` is its name."""
     names = [name for name in signature(call).parameters if name != "self"]
     hints = get_type_hints(call)
     for name, value in given.items():
@@ -35,7 +35,7 @@ def is_union(hint: Any) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception says."""
+    """The message of an exception."""
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a trained policy is compared with: -Oz and random choices, on the modules of the training,
-and whether these modules are what -Oz compiles."""
+"""Figures of -Oz and of random choices on the modules of a training, with which its policy is
+compared, and a warning if these modules are not what -Oz compiles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .environment import PHASE_ORDERING, make
 FILE = "baselines.json"
 #: Episodes of random choices.
 EPISODES = 24
-#: Modules in files of which it is looked at how their functions are marked, and seconds for one.
+#: The number of modules in files whose functions' marks are looked at, and seconds for one.
 LOOKED_AT, LIMIT = 12, 60.0
 
 Figures = dict[str, float]
@@ -67,8 +67,8 @@ def _played(env: Any, choices: np.random.Generator, seed: int) -> dict[str, Figu
 
 
 def warning(environment: str, options: Mapping[str, Any]) -> str:
-    """What is to be known of modules that were not compiled at -Oz, if bytes over -Oz are learned;
-    else ""."""
+    """A warning about modules that were not compiled at -Oz, if bytes over -Oz are learned; else
+    ""."""
     if environment != PHASE_ORDERING or "corpus" not in options:
         return ""
     try:
@@ -87,8 +87,7 @@ def warning(environment: str, options: Mapping[str, Any]) -> str:
 
 
 def _levels(corpus: Any, part: str) -> Counter[str]:
-    one = corpus[0] if isinstance(corpus, (list, tuple)) and len(corpus) == 1 else corpus
-    found = None if isinstance(one, (list, tuple)) else opened(one, part)
+    found = opened(corpus, part)
     if found is not None:
         return Counter(f"-O{level_of(module.flags)}" for module in found)
     listed = module_files(corpus)
@@ -106,19 +105,19 @@ def _marked(module: Path) -> str:
             check=True,
         ).stdout
     except (OSError, subprocess.SubprocessError):
-        return "-Oz"  # nothing is known of it, and nothing learned from it
+        return "-Oz"  # the module can't be read, so nothing is learned from it
     if b"\ndefine " not in text or b"minsize" in text:
         return "-Oz"
     return "-Os" if b"optsize" in text else "another level"
 
 
 def card_lines(figures: Mapping[str, Figures], last: Mapping[str, Any]) -> list[str]:
-    """The table of a card: what was trained, beside what it is compared with."""
+    """The table of a card: the trained policy beside the figures that it is compared with."""
     if not figures:
         return []
 
-    def row(name: str, of: Mapping[str, Any]) -> str:
-        cells = (of.get(key) for key in ("reward", "over_oz"))
+    def row(name: str, values: Mapping[str, Any]) -> str:
+        cells = (values.get(key) for key in ("reward", "over_oz"))
         return f"| {name} | {' | '.join('-' if c is None else f'{c:.4f}' for c in cells)} |"
 
     return [

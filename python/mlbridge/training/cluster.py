@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ray, here or where it runs already."""
+"""Connects to a Ray cluster, or starts one here."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .arguments import one_line
 
 
 def connect(address: str, cpus: int) -> None:
-    """To the cluster at `address`; without one Ray is started here, for so many processes. The
-    caller ends it by `ray.shutdown`. Unavailable if no cluster is there."""
+    """Connects to the cluster at `address`; without one Ray is started here, for `cpus` processes.
+    The caller ends it by `ray.shutdown`. Unavailable if no cluster is there."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     own = {"num_cpus": cpus, "object_store_memory": 128 << 20}
     try:

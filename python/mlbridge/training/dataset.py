@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What agents are trained on: single functions, what stock LLVM's code for them costs, and what the
-built-in heuristic decides in them."""
+"""The data of a training of agents: single functions, the costs of stock LLVM's code for them, and
+the decisions of the built-in heuristic in them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .optimizations import Optimization
 
 HEURISTIC, RANDOM = "function:heuristic", "function:random"
 LIMIT = 60.0  # seconds for one compile
-#: Of programs or modules, one in so many is kept apart.
+#: One in so many programs or modules is kept apart.
 APART = 5
-#: At most so many functions of one module, so that there are several.
+#: The most functions of one module, so that there are several modules.
 SHARE = 8
-#: At most so many decisions in one function; of one agent, in all.
+#: The most decisions in one function, and of one agent in all.
 LONGEST, MOST = 600, 5_000
-#: For each function that is wanted, at most so many are compiled.
+#: The most functions that are compiled for each one that is wanted.
 TRIES = 4
 #: Instead of a cost of 0, of which there is no logarithm.
 TINY = 1e-6
@@ -35,7 +35,7 @@ FAILED = (PolicyFailed, DeadlineExceeded, InvalidArgument)
 
 
 class Costs(NamedTuple):
-    """Of a function's code by stock LLVM, and with the heuristic."""
+    """The costs of a function's code by stock LLVM, and with the heuristic."""
 
     stock: float
     heuristic: float
@@ -43,8 +43,7 @@ class Costs(NamedTuple):
 
 @dataclass
 class Part:
-    """Functions as modules of their own, and an agent's decisions: what it was shown, and what it
-    chose."""
+    """Functions as modules of their own, and each agent's decisions: inputs and choice."""
 
     functions: dict[str, Costs] = field(default_factory=dict)
     decisions: dict[str, list[tuple[Tensors, int]]] = field(
@@ -54,23 +53,23 @@ class Part:
 
 @dataclass
 class Prepared:
-    """What is trained on, what is kept apart, and how much was left out, and why."""
+    """A part for training, a part kept apart, and the counts of what was left out, by reason."""
 
     training: Part = field(default_factory=Part)
     apart: Part = field(default_factory=Part)
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def compiled(its: Optimization, module: str, uri: str, folder: Path) -> float:
-    """What the code costs; PolicyFailed if the compiler fails."""
-    ran = run(its.command(module, uri), folder, timeout=LIMIT)
+def compiled(optimization: Optimization, module: str, uri: str, folder: Path) -> float:
+    """Compiles a module; the cost of its code. PolicyFailed if the compiler fails."""
+    ran = run(optimization.command(module, uri), folder, timeout=LIMIT)
     if ran.code:
         raise PolicyFailed(f"{module}: the compiler ended with {ran.code}: {ran.reason}")
-    return its.cost(folder)
+    return optimization.cost(folder)
 
 
 def prepare(
-    its: Optimization,
+    optimization: Optimization,
     corpus: Any,
     folder: Path,
     *,
@@ -99,21 +98,21 @@ def prepare(
             work.mkdir()
             left = min(most - len(to.functions), math.ceil(most / min(SHARE, len(groups))))
             try:
-                _add(its, read(work), work, left, rows, to, found.left_out)
+                _add(optimization, read(work), work, left, rows, to, found.left_out)
             except FAILED as error:
                 found.left_out[f"modules: {type(error).__name__}"] += 1
     if not found.training.functions:
         raise InvalidArgument(
-            f"{corpus}: there is no function in which the agents of {its.name} decide"
+            f"{corpus}: there is no function in which the agents of {optimization.name} decide"
             + "".join(f"; {count} {why}" for why, count in found.left_out.items())
         )
     return found
 
 
 def _modules(corpus: Any, part: str) -> Iterator[tuple[str, Any]]:
-    """Of each module a name of what it is like, and how its file is had in a folder."""
-    one = corpus[0] if isinstance(corpus, (list, tuple)) and len(corpus) == 1 else corpus
-    collection = opened(one, part) if not isinstance(one, (list, tuple)) else None
+    """The group of each module, which is kept apart as a whole, and a function that gives the
+    module's file, in a folder."""
+    collection = opened(corpus, part)
     if collection is None:
         for file in module_files(corpus):
             yield file, lambda folder, file=file: file
@@ -133,7 +132,7 @@ def _tool(*command: str) -> str:
 
 
 def _add(
-    its: Optimization,
+    optimization: Optimization,
     module: str,
     work: Path,
     most: int,
@@ -141,19 +140,19 @@ def _add(
     to: Part,
     left_out: Counter[str],
 ) -> None:
-    """The functions of one module in which most is decided, if they cost anything; the decisions
-    of all."""
+    """Adds the functions of one module in which most is decided, if they cost anything, and the
+    decisions in all functions."""
     whole, recordings = str(work / "whole.bc"), work / "recordings"
-    _tool("opt-22", *its.pipeline, module, "-o", whole)
-    compiled(its, whole, f"{HEURISTIC}?record={recordings}", work)
-    of_function: defaultdict[str, list[Episode]] = defaultdict(list)
+    _tool("opt-22", *optimization.pipeline, module, "-o", whole)
+    compiled(optimization, whole, f"{HEURISTIC}?record={recordings}", work)
+    by_function: defaultdict[str, list[Episode]] = defaultdict(list)
     for file in sorted(recordings.iterdir()) if recordings.is_dir() else ():
         for episode in Recording(file).episodes():
             if len(episode):
-                of_function[episode.context.rpartition(":")[2]].append(episode)
+                by_function[episode.context.rpartition(":")[2]].append(episode)
         file.unlink()
     eligible = {}
-    for function, episodes in of_function.items():
+    for function, episodes in by_function.items():
         if sum(map(len, episodes)) > LONGEST or max(map(_widest, episodes)) > rows:
             left_out["functions with too many choices"] += 1
         else:
@@ -165,19 +164,19 @@ def _add(
             alone = str(work / f"{number}.bc")
             try:
                 _tool("llvm-extract-22", f"--func={function}", whole, "-o", alone)
-                its_costs = Costs(*(compiled(its, alone, uri, work) for uri in ("", HEURISTIC)))
+                costs = [compiled(optimization, alone, uri, work) for uri in ("", HEURISTIC)]
             except FAILED:
                 left_out["functions that can't be extracted"] += 1
                 continue
-            if its_costs.stock > 0:
-                to.functions[alone] = its_costs
+            if costs[0] > 0:
+                to.functions[alone] = Costs(*costs)
                 most -= 1
             else:
                 left_out["functions that cost nothing"] += 1
 
 
 def _rank(episodes: list[Episode]) -> tuple[int, int]:
-    """Those first in which most agents are asked: without pressure none can do better."""
+    """Puts functions first in which most agents are asked: without pressure none can do better."""
     return -len({episode.agent for episode in episodes}), -sum(map(len, episodes))
 
 
@@ -192,19 +191,20 @@ def _keep(to: Part, episode: Episode) -> None:
             to.decisions[episode.agent].append((seen, int(choice)))
 
 
-def reward(its: Optimization, stock: float, cost: float) -> float:
-    """0 for what stock LLVM's code costs, 0.1 for a tenth less or so."""
-    return math.log((stock + its.least) / (max(cost, TINY) + its.least))
+def reward(optimization: Optimization, stock: float, cost: float) -> float:
+    """0 for the cost of stock LLVM's code, 0.1 for about a tenth less."""
+    least = optimization.least
+    return math.log((stock + least) / (max(cost, TINY) + least))
 
 
-def rewards(its: Optimization, part: Part, uri: str, folder: Path) -> list[float]:
-    """Of each function with the agents at the URI; as for twice stock LLVM's cost if the compiler
-    fails."""
+def rewards(optimization: Optimization, part: Part, uri: str, folder: Path) -> list[float]:
+    """The reward of each function with the agents at the URI; if the compiler fails, that of twice
+    stock LLVM's cost."""
     found = []
     for file, known in part.functions.items():
         try:
-            cost = compiled(its, file, uri, folder)
+            cost = compiled(optimization, file, uri, folder)
         except FAILED:
             cost = 2 * known.stock
-        found.append(reward(its, known.stock, cost))
+        found.append(reward(optimization, known.stock, cost))
     return found

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What trainers learn on: an environment whose observation is one vector."""
+"""An environment whose observation is one vector, and the part that its trainers share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -17,6 +18,7 @@ from ..gym import CompilerEnv, PhaseOrdering
 from ..gym.layout import MASK
 from ..gym.phase_ordering import EMBEDDING
 from .arguments import checked
+from .settings import Settings
 
 PHASE_ORDERING = "phase-ordering"
 LARGEST = float(np.finfo(np.float32).max)
@@ -46,8 +48,8 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         assert isinstance(env.observation_space, spaces.Dict)
         entries = env.observation_space.spaces
         self.parts = {name: entries[name].shape or () for name in sorted(entries) if name != MASK}
-        of_modules = isinstance(env.unwrapped, PhaseOrdering)
-        self.compressed = {EMBEDDING} & self.parts.keys() if of_modules else set()
+        has_modules = isinstance(env.unwrapped, PhaseOrdering)
+        self.compressed = {EMBEDDING} & self.parts.keys() if has_modules else set()
         length = sum(math.prod(shape) for shape in self.parts.values())
         self._choices = int(env.action_space.n)
         self._masks = MASK in entries
@@ -59,7 +61,7 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._before, self._sound = np.zeros(length, np.float32), True
 
     def vector(self, seen: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """Of an observation of the environment."""
+        """The vector of an observation of the environment."""
         names = [*self.parts, MASK] if self.has_mask else self.parts
         with np.errstate(over="ignore"):
             values = {name: seen[name].ravel().astype(np.float32) for name in names}
@@ -70,8 +72,8 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """As of the environment. If the observation is not finite it is zeros, and the first step
-        is the fault."""
+        """Resets the wrapped environment. If the observation is not finite it is zeros, and the
+        first step is the fault."""
         seen, info = self.env.reset(seed=seed, options=options)
         vector = self.vector(seen)
         self._sound = bool(np.isfinite(vector).all())
@@ -79,7 +81,7 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._before, info
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """As of the environment."""
+        """Steps the wrapped environment."""
         seen, reward, terminated, truncated, info = self.env.step(action)
         vector = self.vector(seen)
         if not (self._sound and abs(reward) <= LARGEST and np.isfinite(vector).all()):
@@ -92,7 +94,7 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @staticmethod
     def totals(info: Mapping[str, Any], reward: float) -> dict[str, float]:
-        """How an episode went that ended with `info`."""
+        """The figures of an episode that ended with `info`."""
         totals = {"episodes": 1.0, "rewards": reward, "faults": float("fault" in info)}
         if "oz_code_bytes" in info and "fault" not in info:
             bytes_, oz = (max(1, info[name][0]) for name in ("code_bytes", "oz_code_bytes"))
@@ -100,7 +102,7 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
         return totals
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """As of the environment; all are allowed if it has no mask."""
+        """The mask of the wrapped environment; without one all actions are allowed."""
         masks: NDArray[np.bool_] = (
             self.env.action_masks() if self._masks else np.ones(self._choices, np.bool_)
         )
@@ -116,3 +118,27 @@ def make(environment: str, options: Mapping[str, Any], *, masked: bool = False) 
         return AsVector(PhaseOrdering(**options), masked)
     checked(CompilerEnv.__init__, options, environment)
     return AsVector(CompilerEnv(environment, **options), masked)
+
+
+class VectorTrainer:
+    """A trainer on such environments, whose network maps vectors to a value for each choice."""
+
+    def __init__(self, settings: Settings, *, masked: bool = False) -> None:
+        self._settings = settings
+        #: One of the environments, for its spaces.
+        self.example = make(settings.environment, settings.options, masked=masked)
+
+    def network(self) -> Any:
+        """The network, a torch.nn.Module."""
+        raise NotImplementedError
+
+    def export(self, path: Path, metadata: Mapping[str, str]) -> tuple[Path, list[str]]:
+        """Writes policy.onnx, which has the environment's metadata too."""
+        from .export import export
+
+        env: Any = self.example.unwrapped
+        file = path / "policy.onnx"
+        named = {**getattr(env, "model_metadata", {}), **metadata}
+        parts, compressed = self.example.parts, self.example.compressed
+        export(self.network(), env.layout.signature, parts, named, file, compressed)
+        return file, []

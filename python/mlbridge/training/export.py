@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ TRIES = 500
 
 
 class Policy(nn.Module):
-    """The inputs of the pass by name, concatenated as they were in training; the allowed action
-    with the largest value out."""
+    """Takes the inputs of the pass by name, concatenates them as in training, and gives the allowed
+    action with the largest value."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class Policy(nn.Module):
         self.shape = list(signature.outputs[0].shape)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """The action."""
+        """The number of the action."""
         given = dict(zip(self.inputs, inputs, strict=True))
         for name in self.compressed:
             x = given[name].float()
@@ -59,11 +60,8 @@ def export(
 ) -> None:
     """Writes the file, if ONNX Runtime decides as PyTorch does on random observations.
 
-    `network` maps a batch of vectors to a value for each choice. `compressed`: as of AsVector.
+    `network` maps a batch of vectors to a value for each choice. `compressed`: those of AsVector.
     """
-    import onnx
-    import onnxruntime
-
     policy = Policy(network.eval().cpu(), signature, parts, compressed).eval()
     specs = {s.name: s for s in signature.inputs if s.name in policy.inputs}
     random = np.random.default_rng(0)
@@ -82,28 +80,41 @@ def export(
             values[name] = np.asarray(value, spec.type)
         return values
 
+    output = signature.outputs[0].name
+    with written(policy, observation(), output, metadata, path) as session:
+        for _ in range(TRIES):
+            values = observation()
+            with torch.no_grad():
+                expected = policy(*(torch.from_numpy(value) for value in values.values()))
+            [got] = session.run(None, values)
+            if not np.array_equal(got, expected.numpy()):
+                raise InvalidModel(f"{path}: decides {got}, PyTorch {expected.numpy()}")
+
+
+@contextmanager
+def written(
+    policy: nn.Module,
+    example: Mapping[str, Any],
+    output: str,
+    metadata: Mapping[str, str],
+    path: Path,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+) -> Iterator[Any]:
+    """Writes a policy as an ONNX file, and gives a session of ONNX Runtime to compare it; the file
+    appears if the body doesn't raise. `example` has an array for each input."""
+    import onnx
+    import onnxruntime
+
     fresh = path.with_name(path.name + ".part")
-    example = tuple(torch.from_numpy(value) for value in observation().values())
     with torch.no_grad():
         torch.onnx.export(
-            policy,
-            example,
-            os.fspath(fresh),
-            dynamo=False,
-            opset_version=17,
-            input_names=policy.inputs,
-            output_names=[signature.outputs[0].name],
-        )
+            policy, tuple(torch.from_numpy(np.array(value)) for value in example.values()),
+            os.fspath(fresh), dynamo=False, opset_version=17, input_names=list(example),
+            output_names=[output], dynamic_axes=dynamic,
+        )  # fmt: skip
     model = onnx.load(fresh)
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.checker.check_model(model, full_check=True)
     onnx.save(model, fresh)
-    session = onnxruntime.InferenceSession(fresh, providers=["CPUExecutionProvider"])
-    for _ in range(TRIES):
-        values = observation()
-        with torch.no_grad():
-            expected = policy(*(torch.from_numpy(value) for value in values.values()))
-        [got] = session.run(None, values)
-        if not np.array_equal(got, expected.numpy()):
-            raise InvalidModel(f"{fresh}: decides {got}, PyTorch {expected.numpy()}")
+    yield onnxruntime.InferenceSession(fresh, providers=["CPUExecutionProvider"])
     fresh.replace(path)

@@ -20,7 +20,7 @@ from ..reading import parse_json, read_json, read_text, shortly
 TRAINING, SEARCH = "training", "search"
 SETTINGS, PROGRESS, CHECKPOINT = "settings.json", "progress.jsonl", "checkpoint"
 Row = dict[str, Any]
-NULLABLE = ("reward", "over_oz")  # of an iteration in which no episode ended
+NULLABLE = ("reward", "over_oz")  # null in an iteration in which no episode ended
 
 
 class Folder:
@@ -42,9 +42,9 @@ class Folder:
             yield
 
     def _is_earlier(self, path: Path) -> bool:
-        """Whether it was made before folders said what they are."""
+        """Whether the folder was made before folders had markers."""
         names = {file.name for file in path.iterdir()}
-        if names <= {"lock", PROGRESS}:  # ended before the trainer had started
+        if names <= {"lock", PROGRESS}:  # it ended before the trainer had started
             return not any(file.stat().st_size for file in path.iterdir())
         try:
             known = read_json(path / SETTINGS)
@@ -69,7 +69,7 @@ class Folder:
                     f"{self.path} has a training already: --resume goes on with it"
                 )
             same(self.path, settings)
-            done = read(checkpoint / "iteration.json", lambda said: int(said["iteration"]))
+            done = read(checkpoint / "iteration.json", lambda state: int(state["iteration"]))
             rows = read(
                 self.path / PROGRESS,
                 lambda lines: [_row(line) for line in lines],
@@ -119,20 +119,20 @@ def same(path: Path, settings: Mapping[str, Any]) -> None:
             raise InvalidArgument(f"{path} was begun with {key} {was!r}, not {now!r}")
 
 
-def _row(said: Any) -> Row:
-    """A line of progress: what the next ones go on from, and the curve shows."""
-    row = dict(said)
+def _row(value: Any) -> Row:
+    """A checked line of progress."""
+    row = dict(value)
     for name in ("iteration", "steps", "seconds", "reward", "over_oz"):
-        value = row[name] if name != "over_oz" else row.get(name)
-        if not isinstance(value, int | float) and not (value is None and name in NULLABLE):
-            raise TypeError(f"{name} is {value!r}")
+        number = row[name] if name != "over_oz" else row.get(name)
+        if not isinstance(number, int | float) and not (number is None and name in NULLABLE):
+            raise TypeError(f"{name} is {number!r}")
     return row
 
 
 def read(
     file: Path, checked: Callable[[Any], Any], parse: Callable[[str], Any] = parse_json
 ) -> Any:
-    """What a file says; InvalidModel if it cannot be read."""
+    """The checked contents of a file; InvalidModel if it cannot be read."""
     try:
         return checked(parse(read_text(file)))
     except Error as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A network that learns to do what a teacher does."""
+"""A network that learns to decide as a teacher does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from ..errors import InvalidArgument
 from ..gym.layout import MASK
 from ..recording import Episode, Recording
 from .arguments import ACTIVATIONS
-from .environment import PHASE_ORDERING, AsVector, make
+from .environment import PHASE_ORDERING, AsVector, VectorTrainer, make
+from .settings import Settings
 
 DEFAULTS: dict[str, Any] = {
     "teacher": "greedy",
@@ -34,14 +36,14 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def configured(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """With the defaults. InvalidArgument for what is none of them, or of another type."""
-    for name, value in settings.items():
+def configured(settings: Settings) -> dict[str, Any]:
+    """The settings with the defaults. InvalidArgument for unknown names and other types."""
+    for name, value in settings.settings.items():
         if name not in DEFAULTS:
             raise InvalidArgument(f"imitation has no '{name}'; it has {', '.join(DEFAULTS)}")
         if type(DEFAULTS[name]) is int and (type(value) is not int or value < 1):
             raise InvalidArgument(f"{name} is {value!r}; expected a number from 1")
-    made = DEFAULTS | dict(settings)
+    made = DEFAULTS | dict(settings.settings)
     if not isinstance(made["lr"], int | float) or not 0 < made["lr"] < math.inf:
         raise InvalidArgument(f"lr is {made['lr']!r}; expected a number above 0")
     return made
@@ -68,7 +70,7 @@ class _Network(nn.Module):
         return values
 
 
-class Trainer:
+class Trainer(VectorTrainer):
     """One iteration is some episodes of the teacher, then some epochs over all seen so far.
 
     `teacher`: "greedy" tries so many allowed actions at each step (`tries`) and takes the one with
@@ -76,42 +78,35 @@ class Trainer:
     recording, or a list of such, whose every decision is learned.
     """
 
-    def __init__(
-        self,
-        environment: str,
-        options: Mapping[str, Any],
-        *,
-        workers: int,
-        seed: int,
-        settings: Mapping[str, Any],
-    ) -> None:
-        """`settings`: those of DEFAULTS. `workers`: compilers at once."""
-        of = configured(settings)
+    def __init__(self, settings: Settings, address: str = "") -> None:
+        """`settings.workers`: compilers at once; there is no cluster at any address."""
+        self._own = own = configured(settings)
         torch.set_num_threads(1)
-        torch.manual_seed(seed)
-        if environment == PHASE_ORDERING and of["teacher"] == "greedy":
-            options = {"keep_states": True, **options}
-        self._settings, self._seed = of, seed
-        self._envs = [make(environment, options) for _ in range(max(1, workers))]
-        self.example = self._envs[0]
+        torch.manual_seed(settings.seed)
+        if settings.environment == PHASE_ORDERING and own["teacher"] == "greedy":
+            settings = replace(settings, options={"keep_states": True, **settings.options})
+        super().__init__(settings)
+        others = range(1, settings.workers)
+        environment, options = settings.environment, settings.options
+        self._envs = [self.example, *(make(environment, options) for _ in others)]
         spaces: Any = self.example
         length = spaces.observation_space.shape[0]
         self._choices = int(spaces.action_space.n)
-        self._network = _Network(length, of["hiddens"], of["activation"], self._choices)
-        self._optimizer = torch.optim.Adam(self._network.parameters(), lr=of["lr"])
+        self._network = _Network(length, own["hiddens"], own["activation"], self._choices)
+        self._optimizer = torch.optim.Adam(self._network.parameters(), lr=own["lr"])
         self._vectors = np.zeros((0, length), np.float32)
         self._allowed = np.zeros((0, self._choices), np.bool_)
         self._actions = np.zeros(0, np.int64)
         self._iteration = 0
-        self._recorded = None if of["teacher"] == "greedy" else self._read(of["teacher"])
+        self._recorded = None if own["teacher"] == "greedy" else self._read(own["teacher"])
 
     def iterate(self) -> tuple[int, Mapping[str, float]]:
-        """The decisions seen so far, and the totals of the teacher's new episodes."""
+        """Trains for an iteration, whose steps are the decisions seen so far."""
         totals: Counter[str] = Counter()
         if self._recorded is not None:
             new, self._recorded = self._recorded, []
         else:
-            count = self._settings["episodes"]
+            count = self._own["episodes"]
             with ThreadPoolExecutor(len(self._envs)) as pool:
                 parts = [range(i, count, len(self._envs)) for i in range(len(self._envs))]
                 played = list(pool.map(self._played, self._envs, parts))
@@ -124,7 +119,7 @@ class Trainer:
             self._rescale()
         self._iteration += 1
         steps = len(self._actions)
-        if self._settings["teacher"] != "greedy":  # each pass over the recordings counts
+        if self._own["teacher"] != "greedy":  # each pass over the recordings counts
             steps *= self._iteration
         return steps, {**totals, "agreement": self._learn()}
 
@@ -143,15 +138,15 @@ class Trainer:
         self._network.scale.copy_(torch.from_numpy(1 / spread))
 
     def _learn(self) -> float:
-        """The share of the decisions that the network then makes as the teacher does."""
+        """Trains the network; the share of decisions that it then makes as the teacher does."""
         vectors, allowed, actions = map(
             torch.from_numpy, (self._vectors, self._allowed, self._actions)
         )
-        order = np.random.default_rng((self._seed, self._iteration))
-        for _ in range(self._settings["epochs"]):
+        order = np.random.default_rng((self._settings.seed, self._iteration))
+        for _ in range(self._own["epochs"]):
             for part in np.array_split(
                 order.permutation(len(actions)),
-                math.ceil(len(actions) / self._settings["batch"]),
+                math.ceil(len(actions) / self._own["batch"]),
             ):
                 logits = self._network(vectors[part]).masked_fill(~allowed[part], -1e9)
                 self._optimizer.zero_grad()
@@ -167,14 +162,14 @@ class Trainer:
 
     def _greedy(self, env: AsVector, number: int) -> tuple[list[Any], dict[str, float]]:
         """The decisions of an episode, and its totals."""
-        random = np.random.default_rng((self._seed, self._iteration, number))
+        random = np.random.default_rng((self._settings.seed, self._iteration, number))
         inner: Any = env.unwrapped
         vector, info = env.reset(seed=int(random.integers(2**31)))
         decisions: list[Any] = []
         total, over = 0.0, False
         while not over:
             mask, step = env.action_masks(), len(decisions)
-            candidates = random.permutation(np.flatnonzero(mask))[: self._settings["tries"]]
+            candidates = random.permutation(np.flatnonzero(mask))[: self._own["tries"]]
             tried = {}
             for action in map(int, candidates):
                 _, reward, _, _, info = env.step(action)
@@ -213,7 +208,7 @@ class Trainer:
         return self.example.vector(observation), mask, chosen
 
     def save(self, folder: Path) -> None:
-        """A checkpoint."""
+        """Writes a checkpoint."""
         state = {"network": self._network.state_dict(), "optimizer": self._optimizer.state_dict()}
         torch.save(state, folder / "network.pt")
         np.savez(folder / "seen.npz", v=self._vectors, m=self._allowed, a=self._actions)
@@ -231,7 +226,7 @@ class Trainer:
             self._recorded = []
 
     def network(self) -> nn.Module:
-        """From vectors to a value for each choice."""
+        """The network that learns."""
         return self._network
 
     def close(self) -> None:

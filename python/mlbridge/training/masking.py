@@ -34,7 +34,7 @@ class _Masked:
     def _split(self, batch: Batch) -> tuple[Batch, Tensor]:
         vector = batch[OBS]
         mask = vector[..., -self._choices :] > 0
-        mask = mask | ~mask.any(-1, keepdim=True)  # of a state in which nothing is left to decide
+        mask = mask | ~mask.any(-1, keepdim=True)  # in a state with nothing left to decide
         return {**batch, OBS: vector[..., : -self._choices]}, mask
 
 
@@ -58,19 +58,19 @@ class _MaskedPolicy(_Masked):
 
 
 class MaskedPPO(_MaskedPolicy, DefaultPPOTorchRLModule):
-    """For PPO."""
+    """The network of PPO and A2C."""
 
 
 class MaskedAPPO(_MaskedPolicy, DefaultAPPOTorchRLModule):
-    """For APPO."""
+    """The network of APPO."""
 
     def forward_target(self, batch: Batch) -> Batch:
-        """Of the policy before."""
+        """The logits of the policy before the last updates."""
         return self._masked("forward_target", batch)
 
 
 class MaskedDQN(_Masked, DefaultDQNTorchRLModule):
-    """For DQN."""
+    """The network of DQN."""
 
     def _qf_forward_helper(self, batch: Batch, encoder: Any, head: Any) -> Batch:
         inner, mask = self._split(batch)

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The agents of an optimization by RLlib's multi-agent PPO, which begins with an imitation of the
+"""RLlib's multi-agent PPO for the agents of an optimization, which begins with an imitation of the
 built-in heuristic."""
 
 from __future__ import annotations
 
 import copy
-import logging
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import ray
 import torch
 from gymnasium import spaces
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -24,20 +22,21 @@ from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
-from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from torch import Tensor
 
 from .._core import Signature
 from ..compiler_episode import CompilerEpisode
+from ..driving import Turn
 from ..errors import Error, InvalidArgument
+from ..gym.rllib import TurnsEnv
 from ..ratio import Ratio
 from . import agent_networks as networks
 from . import rllib
 from .arguments import checked
-from .cluster import connect
 from .dataset import HEURISTIC, RANDOM, Costs, Part, prepare, reward, rewards
 from .optimizations import OPTIMIZATIONS, Optimization
+from .settings import Settings
 
 OWN: dict[str, Any] = {"hiddens": [32, 32], "imitation_epochs": 20, "certainty": 0.98}
 #: Compilers that fail one after another end the training.
@@ -46,93 +45,109 @@ MOST_FAILURES = 20
 EXAMPLES = 200
 
 
-class CompilerAgents(MultiAgentEnv):
-    """An episode is the compile of a function. Only the agent that decides observes; all that have
-    decided get the same reward at the end, less that of the heuristic, so that functions in which
-    more can be gained are no noise; `totals` has it whole. A compile that fails, or has more
-    choices than fit, is truncated with the reward 0 and `faults`."""
+class FunctionsEnv(TurnsEnv):
+    """The episodes of Functions for RLlib."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """`config`: that of Functions."""
+        super().__init__(Functions(config))
+
+
+class Functions:
+    """Episodes of the agents: each is the compile of a function. All agents that have decided get
+    the same reward at the end, less that of the heuristic, so that functions in which more can be
+    gained are no noise; `totals` has it whole. A compile that fails, or has more choices than fit,
+    is truncated with the reward 0 and `faults`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """`config`: `optimization`, `functions` with their costs, `rows`, `seed`."""
-        super().__init__()
-        its = self._its = OPTIMIZATIONS[config["optimization"]]
+        optimization = self._optimization = OPTIMIZATIONS[config["optimization"]]
         self._costs: dict[str, Costs] = config["functions"]
         worker = int(getattr(config, "worker_index", 0))
         self._random = np.random.default_rng((config["seed"], worker))
         self._waiting: list[str] = []
-        self._plain = 0.0
-        self._most = rows_of(its, config["rows"])
-        self.possible_agents = self.agents = list(its.agents)
-        self.observation_spaces, self.action_spaces = spaces_of(its, self._most)
-        self._compiling = CompilerEpisode(
-            lambda module, uri, _: its.command(module, uri), its.agents, self._measured
+        self._reward = 0.0  # of the episode, whole
+        self._most = rows_of(optimization, config["rows"])
+        self.names = list(optimization.agents)
+        self.observation_spaces, self.action_spaces = spaces_of(optimization, self._most)
+        self._episode = CompilerEpisode(
+            lambda module, uri, _: optimization.command(module, uri),
+            optimization.agents,
+            self._measured,
         )
-        self._acting = ""
+        self.acting, self.done, self.truncated = "", True, False
+        self.rewards: dict[str, float] = {}
         self._seen: dict[str, Any] = {}
         self._failed = 0  # compiles of which no episode has come, until the next episode ends
-        #: Of the last episode.
+        #: The figures of the last episode.
         self.totals: dict[str, float] = {}
 
     def _measured(self, module: str, folder: Path) -> float:
-        known, cost = self._costs[module], self._its.cost(folder)
-        self._plain = reward(self._its, known.stock, cost)
-        return self._plain - reward(self._its, known.stock, known.heuristic)
+        known, cost = self._costs[module], self._optimization.cost(folder)
+        self._reward = reward(self._optimization, known.stock, cost)
+        return self._reward - reward(self._optimization, known.stock, known.heuristic)
 
-    def _shown(self, turn: Any) -> dict[str, Any]:
-        most, rows = self._most[turn.agent], networks.ROWS[self._its.name][turn.agent]
-        if turn.observation["action_mask"].size > most:
-            raise InvalidArgument(f"{turn.agent} has more than {most} choices")
-        self._acting = turn.agent
-        self._seen[turn.agent] = seen = networks.packed(rows, turn.observation, most)
-        return {turn.agent: seen}
+    def _show(self, turn: Turn) -> None:
+        name, mask = turn.agent, turn.observation["action_mask"]
+        if mask.size > self._most[name]:
+            raise InvalidArgument(f"{name} has more than {self._most[name]} choices")
+        rows = networks.ROWS[self._optimization.name][name]
+        self._seen[name] = networks.packed(rows, dict(turn.observation), self._most[name])
+        self.acting = name
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The next function, in an order that is new in each round."""
+    def reset(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
+        """Begins an episode of the next function, in an order that is new in each round."""
         for failed in range(MOST_FAILURES):
             if not self._waiting:
                 self._waiting = list(self._random.permutation(list(self._costs)))
-            self._seen, self._plain = {}, 0.0
+            self._seen, self._reward = {}, 0.0
+            self.done = self.truncated = False
             try:
-                return self._shown(self._compiling.reset(str(self._waiting.pop()), 0)), {}
+                self._show(self._episode.reset(str(self._waiting.pop()), 0))
+                return
             except Error:
                 self._failed += 1
                 if failed == MOST_FAILURES - 1:
                     raise
-        raise AssertionError
 
-    def step(self, action_dict: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-        """The action of the agent that decides."""
-        agent, total, fault = self._acting, 0.0, False
-        output = self._its.agents[agent].outputs[0].name
-        turn, done = None, False
+    def step(self, action: Any) -> None:
+        """Takes the action of the agent that decides."""
+        output = self._optimization.agents[self.acting].outputs[0].name
+        self.rewards = {}
         try:
-            choice = {output: np.int64(action_dict[agent])}
-            turn, rewards, done = self._compiling.step(agent, choice)
-            if not done:
-                goes_on = {"__all__": False}
-                return self._shown(turn), {self._acting: 0.0}, goes_on, goes_on, {}
-            total = rewards[agent]
+            choice = {output: np.int64(action)}
+            turn, rewards, self.done = self._episode.step(self.acting, choice)
+            if not self.done:
+                self._show(turn)
+                return
+            self.rewards = dict.fromkeys(self._seen, rewards[self.acting])
         except Error:
-            self._compiling.close()
-            fault = True
-        faults, self._failed = self._failed + fault, 0
-        self.totals = {"episodes": 1.0, "rewards": self._plain, "faults": float(faults)}
-        seen = self._seen
-        given = dict.fromkeys(seen, total)
-        ends = [*seen, "__all__"]
-        return seen, given, dict.fromkeys(ends, not fault), dict.fromkeys(ends, fault), {}
+            self._episode.close()
+            self.done = self.truncated = True
+        faults, self._failed = self._failed + self.truncated, 0
+        self.totals = {"episodes": 1.0, "rewards": self._reward, "faults": float(faults)}
+
+    def observe(self, agent: str) -> Any:
+        """The last observation of an agent."""
+        return self._seen[agent]
+
+    def observers(self) -> Collection[str]:
+        """The agents that have decided."""
+        return self._seen
+
+    def info(self, agent: str) -> dict[str, Any]:
+        """Nothing."""
+        return {}
 
     def close(self) -> None:
         """Ends the compiler."""
-        self._compiling.close()
+        self._episode.close()
 
 
-def rows_of(its: Optimization, most: int) -> dict[str, int]:
-    """How many rows an agent's observations have."""
+def rows_of(optimization: Optimization, most: int) -> dict[str, int]:
+    """The number of rows that each agent's observations have."""
     found = {}
-    for name, signature in its.agents.items():
+    for name, signature in optimization.agents.items():
         [mask] = [spec for spec in signature.inputs if spec.name == "action_mask"]
         length = mask.shape[0]
         found[name] = length if length > 0 else min(most, (mask.maximum or (most,))[0])
@@ -147,18 +162,21 @@ def ones(signature: Signature) -> dict[str, Any]:
     }
 
 
-def spaces_of(its: Optimization, most: Mapping[str, int]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of observations, and of actions."""
+def spaces_of(
+    optimization: Optimization, most: Mapping[str, int]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The spaces of the agents' observations, and of their actions."""
     seen, acts = {}, {}
-    for name, signature in its.agents.items():
-        shape = networks.packed(networks.ROWS[its.name][name], ones(signature), most[name]).shape
+    for name, signature in optimization.agents.items():
+        rows = networks.ROWS[optimization.name][name]
+        shape = networks.packed(rows, ones(signature), most[name]).shape
         seen[name] = spaces.Box(-np.inf, np.inf, shape, np.float32)
         acts[name] = spaces.Discrete(most[name])
     return seen, acts
 
 
 class AgentModule(TorchRLModule, ValueFunctionAPI):
-    """One agent: a score for each row, and apart from it the value."""
+    """The network of an agent: a score for each row, and apart from it the value."""
 
     def setup(self) -> None:
         """Makes the layers."""
@@ -170,7 +188,7 @@ class AgentModule(TorchRLModule, ValueFunctionAPI):
         return {Columns.ACTION_DIST_INPUTS: self.scores(batch[Columns.OBS])}
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
-        """Of the states."""
+        """The value of each state of the batch."""
         value: Tensor = self.value(batch[Columns.OBS])
         return value
 
@@ -180,16 +198,17 @@ class _Runner(rllib.KeepsError, MultiAgentEnvRunner):
 
 
 class _Ended(RLlibCallback):
-    """Collects what the episodes came to."""
+    """Collects the totals of episodes."""
 
     def on_episode_end(self, *, env: Any, env_index: int, metrics_logger: Any, **_: Any) -> None:
-        """Of one episode."""
-        for key, value in env.envs[env_index].unwrapped.totals.items():
+        """Adds those of one episode."""
+        for key, value in env.envs[env_index].unwrapped.turns.totals.items():
             metrics_logger.log_value(f"{rllib.OURS}{key}", value, reduce="sum")
 
 
-def configured(settings: Mapping[str, Any]) -> PPOConfig:
-    """With the settings, but OWN. RLlib raises TypeError for names that it does not have."""
+def configured(stated: Settings) -> PPOConfig:
+    """PPO with the settings, but OWN. RLlib raises TypeError for names that it does not have."""
+    settings = stated.settings
     config = PPOConfig().training(
         train_batch_size_per_learner=2048, num_epochs=4, lr=3e-4, gamma=1.0, lambda_=1.0,
         clip_param=0.1, grad_clip=1.0, entropy_coeff=0.0,
@@ -213,48 +232,36 @@ def configured(settings: Mapping[str, Any]) -> PPOConfig:
 def _options(
     corpus: str | list[str], part: str = "", functions: int = 64, rows: int = 256
 ) -> dict[str, Any]:
-    """Those of the environment."""
+    """The options of the environment, with their defaults."""
     return {"corpus": corpus, "part": part, "functions": functions, "rows": rows}
 
 
-class Trainer(rllib.Trainer):
+class Trainer(rllib.Iterations):
     """The first iteration is the imitation, the others are RLlib's."""
 
-    def __init__(
-        self,
-        environment: str,
-        options: Mapping[str, Any],
-        *,
-        workers: int,
-        seed: int,
-        settings: Mapping[str, Any],
-        address: str = "",
-    ) -> None:
-        """As of rllib.Trainer; `environment` is the name of an optimization."""
-        checked(_options, options, environment)
-        of, self._steps, self._seed = _options(**options), 0, seed
+    def __init__(self, settings: Settings, address: str = "") -> None:
+        """`settings.environment` is the name of an optimization."""
+        checked(_options, settings.options, settings.environment)
+        options, self._seed = _options(**settings.options), settings.seed
         for name in ("functions", "rows"):
-            if of[name] < 2:
-                raise InvalidArgument(f"{name} is {of[name]}; expected a number from 2")
-        self._own = OWN | {name: settings[name] for name in OWN if name in settings}
+            if options[name] < 2:
+                raise InvalidArgument(f"{name} is {options[name]}; expected a number from 2")
+        given = settings.settings
+        self._own = OWN | {name: given[name] for name in OWN if name in given}
         config = configured(settings)
-        self._its = its = OPTIMIZATIONS[environment]
-        self._begun: dict[str, Any] | None = None  # the imitation, when it is there
-        torch.manual_seed(seed)
+        self._optimization = optimization = OPTIMIZATIONS[settings.environment]
+        self._imitation: dict[str, Any] | None = None  # the networks after it
+        torch.manual_seed(settings.seed)
         torch.set_num_threads(1)
-        for library in ("ray", "ray.rllib"):  # errors come as exceptions
-            logging.getLogger(library).setLevel(logging.CRITICAL)
         with ExitStack() as started:
             folder = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="mlbridge-")))
             self.prepared = prepare(
-                its, of["corpus"], folder / "functions", part=of["part"],
-                functions=of["functions"], rows=of["rows"], seed=seed,
+                optimization, options["corpus"], folder / "functions", part=options["part"],
+                functions=options["functions"], rows=options["rows"], seed=settings.seed,
             )  # fmt: skip
-            self._most = rows_of(its, of["rows"])
-            seen, acts = spaces_of(its, self._most)
-            if not ray.is_initialized():
-                started.callback(ray.shutdown)
-                connect(address, workers + 1)
+            self._most = rows_of(optimization, options["rows"])
+            seen, acts = spaces_of(optimization, self._most)
+            rllib.start_ray(started, settings, address)
             modules = {
                 name: RLModuleSpec(
                     module_class=AgentModule,
@@ -262,44 +269,36 @@ class Trainer(rllib.Trainer):
                     action_space=acts[name],
                     model_config={"hiddens": list(self._own["hiddens"])},
                 )
-                for name in its.agents
+                for name in optimization.agents
             }
-            functions = self.prepared.training.functions
+            functions = {
+                "optimization": settings.environment,
+                "functions": self.prepared.training.functions,
+                "rows": options["rows"],
+                "seed": settings.seed,
+            }
             config = (
-                config.environment(
-                    CompilerAgents,
-                    env_config={
-                        "optimization": environment, "functions": functions, "rows": of["rows"],
-                        "seed": seed,
-                    },
-                )
-                .env_runners(
-                    num_env_runners=workers, env_runner_cls=_Runner,
-                    batch_mode="complete_episodes",
-                )
+                config.environment(FunctionsEnv, env_config=functions)
+                .env_runners(env_runner_cls=_Runner, batch_mode="complete_episodes")
                 .multi_agent(
-                    policies=set(its.agents), policy_mapping_fn=lambda agent, *_, **__: agent
+                    policies=set(optimization.agents),
+                    policy_mapping_fn=lambda agent, *_, **__: agent,
                 )
                 .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=modules))
-                .fault_tolerance(restart_failed_env_runners=True)
-                .callbacks(_Ended)
-                .debugging(seed=seed, log_level="CRITICAL")
-            )  # fmt: skip
-            self._algo = rllib.watched(config).build_algo()
-            started.callback(self._algo.stop)
-            self._started = started.pop_all()
+            )
+            self._build(started, config, settings, _Ended)
 
     def _learned(self, part: Part, agent: str) -> tuple[Any, Any]:
-        rows = networks.ROWS[self._its.name][agent]
+        rows = networks.ROWS[self._optimization.name][agent]
         return networks.learned(rows, part.decisions[agent], self._most[agent])
 
     def iterate(self) -> tuple[int, dict[str, float]]:
-        """As of rllib.Trainer; of the imitation `agreement` is the share of decisions of functions
-        kept apart that are made as the heuristic does, or of those learned if there are none."""
-        if self._begun is not None:
+        """Trains for an iteration. `agreement` of the imitation is the share of the heuristic's
+        decisions that it makes in functions kept apart, or in those learned if there are none."""
+        if self._imitation is not None:
             return super().iterate()
         same = count = 0
-        for name in self._its.agents:
+        for name in self._optimization.agents:
             if not self.prepared.training.decisions[name]:
                 continue
             scores = self._module(name).scores
@@ -313,52 +312,54 @@ class Trainer(rllib.Trainer):
         self._algo.env_runner_group.sync_weights(
             from_worker_or_learner_group=self._algo.learner_group, inference_only=True
         )
-        self._begun = self._scores()
+        self._imitation = self._scores()
         return 0, {"agreement": same / max(1, count)}
 
     def _module(self, agent: str) -> Any:
-        [module] = self._algo.learner_group.foreach_learner(lambda its: its.module[agent])
+        [module] = self._algo.learner_group.foreach_learner(lambda learner: learner.module[agent])
         return module.get()
 
     def _scores(self) -> dict[str, Any]:
-        return {name: copy.deepcopy(self._module(name).scores) for name in self._its.agents}
+        return {
+            name: copy.deepcopy(self._module(name).scores) for name in self._optimization.agents
+        }
 
     def save(self, folder: Path) -> None:
-        """A checkpoint."""
+        """Writes a checkpoint."""
         super().save(folder)
-        assert self._begun is not None
-        states = {name: network.state_dict() for name, network in self._begun.items()}
+        assert self._imitation is not None
+        states = {name: network.state_dict() for name, network in self._imitation.items()}
         torch.save(states, folder / "imitation.pt")
 
     def load(self, folder: Path) -> None:
         """Goes on from a checkpoint."""
         super().load(folder)
-        self._begun = self._scores()
+        self._imitation = self._scores()
         for name, state in torch.load(folder / "imitation.pt", weights_only=True).items():
-            self._begun[name].load_state_dict(state)
+            self._imitation[name].load_state_dict(state)
 
-    def export(self, path: Path, metadata: Mapping[str, str]) -> list[str]:
-        """AGENT.onnx for each agent, and the same of the imitation in a folder of its own; lines of
-        Markdown with what they and the heuristic cost."""
+    def export(self, path: Path, metadata: Mapping[str, str]) -> tuple[Path, list[str]]:
+        """Writes AGENT.onnx for each agent, and those of the imitation into a folder of their own;
+        the card has the costs of both and of the heuristic."""
         uris = {"random": RANDOM, "the heuristic": HEURISTIC}
-        for what, place, of in (
-            ("its imitation", path / "imitation", self._begun or {}),
+        for when, place, made in (
+            ("its imitation", path / "imitation", self._imitation or {}),
             ("after PPO", path, self._scores()),
         ):
             place.mkdir(exist_ok=True)
-            for name, network in of.items():
-                made = self.prepared.training.decisions[name]
-                signature = self._its.agents[name]
+            for name, network in made.items():
+                decisions = self.prepared.training.decisions[name]
+                signature = self._optimization.agents[name]
                 networks.export(
-                    network, networks.ROWS[self._its.name][name], signature,
-                    [seen for seen, _ in made[:EXAMPLES]] or [ones(signature)],
+                    network, networks.ROWS[self._optimization.name][name], signature,
+                    [seen for seen, _ in decisions[:EXAMPLES]] or [ones(signature)],
                     metadata, place / f"{name}.onnx",
                 )  # fmt: skip
-            uris[what] = f"native:{place.absolute()}/{{agent}}.onnx"
+            uris[when] = f"native:{place.absolute()}/{{agent}}.onnx"
         parts = {"learned": self.prepared.training, "kept apart": self.prepared.apart}
         lines = [
-            f"Costs ({self._its.unit}) over those of stock LLVM, function by function: geometric"
-            " means, with 95 % intervals if there are several functions.",
+            f"Costs ({self._optimization.unit}) over those of stock LLVM, function by function:"
+            " geometric means, with 95 % intervals if there are several functions.",
             "",
             "| functions | " + " | ".join(uris) + " |",
             "|---|" + "---|" * len(uris),
@@ -367,10 +368,10 @@ class Trainer(rllib.Trainer):
             for what, part in parts.items():
                 cells = []
                 for uri in uris.values():
-                    found = rewards(self._its, part, uri, Path(folder))
-                    ratio = Ratio.of(math.exp(-its) for its in found)
+                    found = rewards(self._optimization, part, uri, Path(folder))
+                    ratio = Ratio.of(math.exp(-gain) for gain in found)
                     cells.append(str(ratio) if ratio else "none")
                 lines.append(f"| {len(part.functions)} {what} | {' | '.join(cells)} |")
         if out := self.prepared.left_out:
             lines += ["", "Left out: " + "; ".join(f"{n} {why}" for why, n in out.items()) + "."]
-        return lines
+        return path / "{agent}.onnx", lines

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The optimizations whose agents are trained: what they are shown, how stock LLVM is started with
-them, and what the code that it makes costs."""
+"""The optimizations whose agents are trained: their signatures, the command that starts stock LLVM
+with them, and the cost of the code that it makes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..files import plugin
 from ..rewards.loops import iteration_cycles
 from ..spills import spill_costs
 
-COLUMNS = 26  # of loop distribution's descriptions
+COLUMNS = 26  # in a description of loop distribution
 MASK = TensorSpec("action_mask", "bool", [2])
 
 
@@ -75,21 +75,21 @@ LOOP_DISTRIBUTION = {
 
 @dataclass(frozen=True)
 class Optimization:
-    """`pipeline` makes of a module what the optimization gets. `command` compiles a module with the
-    agents at a URI, or as stock LLVM does if that is "", in the folder of which `cost` then tells
-    what the code costs, in `unit`."""
+    """`pipeline` prepares a module for the optimization. `command` compiles a module in a folder,
+    with the agents at a URI, or as stock LLVM does if that is ""; `cost` of that folder is the cost
+    of the code, in `unit`."""
 
     name: str
     agents: Mapping[str, Signature]
     pipeline: tuple[str, ...]
     command: Callable[[str, str], list[str]]
     cost: Callable[[Path], float]
-    #: What is added to both costs, so that there is a ratio.
+    #: Added to both costs, so that there is a ratio.
     least: float
     unit: str
 
 
-def _asking(name: str, uri: str) -> list[str]:
+def _model_options(name: str, uri: str) -> list[str]:
     return [f"-{name}-model={uri}", f"-{name}-on-failure=fail"] if uri else []
 
 
@@ -98,24 +98,24 @@ def _allocate(module: str, uri: str) -> list[str]:
         *("llc-22", "-load", plugin("register-allocation"), "-O2", "-relocation-model=pic"),
         *("-filetype=null", "-pass-remarks-output=out.yaml", "-pass-remarks-filter=regalloc"),
         *(module, "-o", "-"),
-        *_asking("register-allocation", uri),
+        *_model_options("register-allocation", uri),
     ]
 
 
 def _distribute(module: str, uri: str) -> list[str]:
-    asked = "mlbridge-loop-distribution," if uri else ""
+    plugin_pass = "mlbridge-loop-distribution," if uri else ""
     return [
         *("opt-22", "-load-pass-plugin", plugin("loop-distribution"), module, "-S", "-o", "out.ll"),
-        # Only what has a name keeps it in the loop for when comparisons of addresses fail.
-        f"-passes=loop-simplify,lcssa,loop(loop-rotate),instnamer,{asked}loop-vectorize,"
+        # In the loop for failed comparisons of addresses, values keep only names that they have.
+        f"-passes=loop-simplify,lcssa,loop(loop-rotate),instnamer,{plugin_pass}loop-vectorize,"
         "instcombine,simplifycfg,instnamer",
-        *_asking("loop-distribution", uri),
+        *_model_options("loop-distribution", uri),
     ]
 
 
 OPTIMIZATIONS = {
-    its.name: its
-    for its in (
+    optimization.name: optimization
+    for optimization in (
         Optimization(
             "register-allocation",
             REGISTER_ALLOCATION,
@@ -128,7 +128,7 @@ OPTIMIZATIONS = {
         Optimization(
             "loop-distribution",
             LOOP_DISTRIBUTION,
-            # Names that stay would be taken for those that the passes after it give.
+            # Names that stay would be taken for names that the passes after it give.
             ("-passes=default<O1>", "-disable-loop-unrolling", "-discard-value-names"),
             _distribute,
             lambda folder: iteration_cycles(folder / "out.ll"),

@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -28,8 +28,9 @@ from torch import Tensor, nn
 from ..errors import Error, InvalidArgument, PolicyFailed, Unavailable
 from .arguments import one_line
 from .cluster import connect
-from .environment import make
+from .environment import VectorTrainer, make
 from .masking import MaskedAPPO, MaskedDQN, MaskedPPO
+from .settings import Settings
 
 MASKED = {"ppo": MaskedPPO, "a2c": MaskedPPO, "appo": MaskedAPPO, "dqn": MaskedDQN}
 OURS = "mlbridge_"
@@ -45,14 +46,14 @@ class _Learner(APPOTorchLearner):
     def build(self) -> None:
         """Starts the thread."""
         super().build()
-        of_others = threading.excepthook
+        hook = threading.excepthook
 
-        def ended(what: Any) -> None:
-            if what.thread is self._learner_thread:
-                self._died = what.exc_value
+        def ended(failure: Any) -> None:
+            if failure.thread is self._learner_thread:
+                self._died = failure.exc_value
                 self._agg_event.set()  # for which `update` may be waiting
             else:
-                of_others(what)
+                hook(failure)
 
         threading.excepthook = ended
 
@@ -65,18 +66,18 @@ class _Learner(APPOTorchLearner):
 
 
 class KeepsError:
-    """Of an env runner: keeps the error of its environment, of which RLlib's ends, to be started
-    again for ever."""
+    """An env runner that keeps the error of its environment. RLlib's own ends with the error, and
+    is started again for ever."""
 
     error: Error | None = None
 
     def apply(self, func: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """Everything that is asked of it."""
+        """Runs whatever RLlib has it do."""
         try:
             return func(self, *given, **named)
         except Exception as error:
             why = error.__cause__ or error  # RLlib's own says nothing of a step
-            self.error = why if isinstance(why, Error) else PolicyFailed(said("env runner", why))
+            self.error = why if isinstance(why, Error) else PolicyFailed(ending("env runner", why))
             raise
 
 
@@ -84,22 +85,22 @@ class _Runner(KeepsError, SingleAgentEnvRunner):
     pass
 
 
-def said(who: str, error: BaseException) -> str:
-    """How a training ends that is not at fault."""
-    error = getattr(error, "cause", error)  # of Ray's, which have the traceback of another process
+def ending(who: str, error: BaseException) -> str:
+    """The message of a training that ends with an error of RLlib."""
+    error = getattr(error, "cause", error)  # Ray's errors have the traceback of another process
     why = f"{type(error).__name__}: {one_line(error)}"[:1000]
     return f"the {who} has ended: {why}; {RESUME}"
 
 
 class _Watched:
-    """What RLlib's algorithms lack: env runners of which nothing can come end the training."""
+    """An algorithm of RLlib that ends if all its env runners are gone for good."""
 
-    _alone: float | None = None  # since when none has answered
+    _alone: float | None = None  # the time since which none has answered
 
     def restore_env_runners(self, env_runner_group: Any) -> list[int]:
-        """Called before each step; gives those that answer again, of which some only failed."""
-        group, of_rllib = env_runner_group, cast(Any, super())
-        restored: list[int] = of_rllib.restore_env_runners(group)
+        """Called before each step; the env runners that answer again, of which some only failed."""
+        group, rllibs = env_runner_group, cast(Any, super())
+        restored: list[int] = rllibs.restore_env_runners(group)
         if restored:
             for error in group.foreach_env_runner(
                 lambda runner: runner.error, remote_worker_ids=restored, local_env_runner=False
@@ -118,23 +119,23 @@ class _Watched:
 
 
 def watched(config: AlgorithmConfig) -> AlgorithmConfig:
-    """Of an algorithm that ends if nothing can come any more."""
-    of_rllib = config.algo_class
-    config.algo_class = type(of_rllib.__name__, (_Watched, of_rllib), {})
+    """Makes the algorithm a _Watched one."""
+    rllibs = config.algo_class
+    config.algo_class = type(rllibs.__name__, (_Watched, rllibs), {})
     return config
 
 
 class _Ended(RLlibCallback):
-    """Collects what the episodes came to."""
+    """Collects the totals of episodes."""
 
     def on_episode_end(self, *, episode: Any, metrics_logger: Any, **_: Any) -> None:
-        """Of one episode."""
+        """Adds those of one episode."""
         for key, value in episode.get_infos(-1)["totals"].items():
             metrics_logger.log_value(f"{OURS}{key}", value, reduce="sum")
 
 
 def config_of(algorithm: str) -> AlgorithmConfig:
-    """What the algorithm starts with. A2C is PPO that uses a batch once, whole and unclipped."""
+    """The algorithm's defaults. A2C is PPO that uses a batch once, whole and unclipped."""
     if algorithm == "ppo":
         return PPOConfig().training(
             train_batch_size_per_learner=512, minibatch_size=128, num_epochs=8, lr=3e-4,
@@ -160,10 +161,10 @@ def config_of(algorithm: str) -> AlgorithmConfig:
     return dqn.reporting(min_sample_timesteps_per_iteration=500)
 
 
-def configured(algorithm: str, settings: Mapping[str, Any]) -> AlgorithmConfig:
-    """With the settings. RLlib raises TypeError for names that it does not have."""
+def configured(settings: Settings) -> AlgorithmConfig:
+    """The algorithm with its settings. RLlib raises TypeError for names that it does not have."""
+    algorithm, others = settings.algorithm, dict(settings.settings)
     config = config_of(algorithm)
-    others = dict(settings)
     shape = {f"fcnet_{k}": others.pop(k) for k in ("hiddens", "activation") if k in others}
     for name, value in others.items():
         if isinstance(getattr(config, name, None), int | float) and isinstance(value, str):
@@ -187,55 +188,39 @@ class _Values(nn.Module):
         return values
 
 
-class Trainer:
+def start_ray(started: ExitStack, settings: Settings, address: str) -> None:
+    """Connects to the cluster at `address`, or starts Ray here, which `started` ends."""
+    for library in ("ray", "ray.rllib"):  # errors come as exceptions
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    if not ray.is_initialized():
+        started.callback(ray.shutdown)
+        connect(address, settings.workers + 1)
+
+
+class Iterations:
     """One iteration is one of RLlib's. Env runners that die are started again."""
 
-    def __init__(
-        self,
-        environment: str,
-        options: Mapping[str, Any],
-        *,
-        algorithm: str,
-        workers: int,
-        seed: int,
-        settings: Mapping[str, Any],
-        address: str = "",
+    _algo: Any
+    _started: ExitStack  # everything that close() ends
+    _steps = 0
+
+    def _build(
+        self, started: ExitStack, config: AlgorithmConfig, settings: Settings, ended: Any
     ) -> None:
-        """`workers`: remote env runners; 0 keeps all in this process, which the same seed then
-        makes reproducible. `address`: of a Ray cluster that is there."""
-        self._algorithm, self._steps = algorithm, 0
-        config = configured(algorithm, settings)
-        for library in ("ray", "ray.rllib"):  # errors come as exceptions
-            logging.getLogger(library).setLevel(logging.CRITICAL)
-        with ExitStack() as started:
-            self.example = make(environment, options, masked=True)
-            started.callback(self.example.close)
-            if not ray.is_initialized():
-                started.callback(ray.shutdown)
-                connect(address, workers + 1)
-            ray.tune.register_env(
-                "mlbridge", lambda config: make(environment, {**options, **config}, masked=True)
-            )
-            config = (
-                config.environment("mlbridge")
-                .env_runners(num_env_runners=workers, env_runner_cls=_Runner)
-                .fault_tolerance(restart_failed_env_runners=True)
-                .callbacks(_Ended)
-                .debugging(seed=seed, log_level="CRITICAL")
-            )
-            if self.example.has_mask:
-                module = RLModuleSpec(module_class=MASKED[algorithm])
-                config = config.rl_module(rl_module_spec=module)
-            self._algo = watched(config).build_algo()
-            started.callback(self._algo.stop)
-            self._started = started.pop_all()
-        buffer = getattr(self._algo, "local_replay_buffer", None)
-        if buffer is not None:
-            buffer.rng = np.random.default_rng(seed)  # RLlib does not seed it
+        """`ended`: the callback that collects totals."""
+        config = (
+            config.env_runners(num_env_runners=settings.workers)
+            .fault_tolerance(restart_failed_env_runners=True)
+            .callbacks(ended)
+            .debugging(seed=settings.seed, log_level="CRITICAL")
+        )
+        self._algo = watched(config).build_algo()
+        started.callback(self._algo.stop)
+        self._started = started.pop_all()
 
     def iterate(self) -> tuple[int, dict[str, float]]:
-        """The steps so far, and the totals of the episodes that ended. Those of an environment, and
-        PolicyFailed or Unavailable with what has ended."""
+        """Trains for an iteration. Raises errors of an environment, and PolicyFailed or Unavailable
+        if a part of RLlib has ended."""
         before = self._steps
         while self._steps == before:  # all env runners may have been killed
             try:
@@ -243,26 +228,51 @@ class Trainer:
             except Error:
                 raise
             except Exception as error:
-                raise PolicyFailed(said("learner", error)) from error
+                raise PolicyFailed(ending("learner", error)) from error
             self._steps = int(found.get("num_env_steps_sampled_lifetime", 0))
         totals: dict[str, float] = {}
         for key, value in found["env_runners"].items():
-            if key.startswith(OURS) and not math.isnan(value):  # of no episode
+            if key.startswith(OURS) and not math.isnan(value):  # NaN if no episode ended
                 totals[key.removeprefix(OURS)] = float(value)
         return self._steps, totals
 
     def save(self, folder: Path) -> None:
-        """A checkpoint."""
+        """Writes a checkpoint."""
         self._algo.save_to_path(folder.resolve())
 
     def load(self, folder: Path) -> None:
         """Goes on from a checkpoint."""
         self._algo.restore_from_path(folder.resolve())
 
-    def network(self) -> nn.Module:
-        """From vectors to a value for each choice."""
-        return _Values(self._algo.get_module(), self._algorithm)
-
     def close(self) -> None:
         """Ends the compilers, and Ray if it was started here."""
         self._started.close()
+
+
+class Trainer(Iterations, VectorTrainer):
+    """RLlib's algorithms on environments with one agent."""
+
+    def __init__(self, settings: Settings, address: str = "") -> None:
+        """`settings.workers`: remote env runners; 0 keeps all in this process, which the same seed
+        then makes reproducible. `address`: that of a Ray cluster."""
+        config = configured(settings)
+        environment, options = settings.environment, settings.options
+        with ExitStack() as started:
+            VectorTrainer.__init__(self, settings, masked=True)
+            started.callback(self.example.close)
+            start_ray(started, settings, address)
+            ray.tune.register_env(
+                "mlbridge", lambda config: make(environment, {**options, **config}, masked=True)
+            )
+            config = config.environment("mlbridge").env_runners(env_runner_cls=_Runner)
+            if self.example.has_mask:
+                module = RLModuleSpec(module_class=MASKED[settings.algorithm])
+                config = config.rl_module(rl_module_spec=module)
+            self._build(started, config, settings, _Ended)
+        buffer = getattr(self._algo, "local_replay_buffer", None)
+        if buffer is not None:
+            buffer.rng = np.random.default_rng(settings.seed)  # RLlib does not seed it
+
+    def network(self) -> nn.Module:
+        """The layers of the policy, or of DQN's advantages."""
+        return _Values(self._algo.get_module(), self._settings.algorithm)

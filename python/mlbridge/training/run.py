@@ -9,98 +9,31 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from ..errors import Error, InvalidArgument, InvalidModel, NotFound
+from ..errors import Error, InvalidModel, NotFound
 from ..files import extra
 from ..reading import read_json
-from .arguments import ACTIVATIONS, named, one_line
+from .arguments import named, one_line
 from .folder import Folder, Row, plot, replace
 from .optimizations import OPTIMIZATIONS
-
-LIGHT = "maskable-ppo"
-IMITATION = "imitation"
-ALGORITHMS = ("ppo", "appo", "dqn", "a2c", LIGHT, IMITATION)
-MOST = 2**31 - 1
+from .settings import IMITATION, LIGHT, Settings, Trainer
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a training is. `options` are those of the environment, `settings` the algorithm's."""
-
-    environment: str
-    algorithm: str = "ppo"
-    steps: int = 20_000
-    workers: int = 0
-    seed: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Raises InvalidArgument for what no training has."""
-
-        def expect(name: str, value: Any, is_it: bool, what: str) -> None:
-            if not is_it:
-                raise InvalidArgument(f"{name} is {value!r}; expected {what}")
-
-        def is_number(value: Any, least: int) -> bool:
-            return type(value) is int and least <= value <= MOST
-
-        for name, least in (("steps", 1), ("workers", 0), ("seed", 0)):
-            value = getattr(self, name)
-            expect(name, value, is_number(value, least), f"a number from {least} to {MOST}")
-        for name in ("options", "settings"):
-            value = getattr(self, name)
-            expect(name, value, isinstance(value, Mapping), "an object")
-        uri, algorithm = self.environment, self.algorithm
-        expect("environment", uri, isinstance(uri, str), "phase-ordering or a URI")
-        known = ("ppo",) if uri in OPTIMIZATIONS else ALGORITHMS
-        expect("algorithm", algorithm, algorithm in known, f"one of {', '.join(known)}")
-        widths = self.settings.get("hiddens", [])
-        are_widths = isinstance(widths, list | tuple) and all(is_number(w, 1) for w in widths)
-        expect("hiddens", widths, are_widths, "a list of numbers, such as [64,64]")
-        activation = self.settings.get("activation", "relu")
-        expect("activation", activation, activation in ACTIVATIONS, " or ".join(ACTIVATIONS))
-
-
-class Trainer(Protocol):
-    """sb3.Trainer, rllib.Trainer or imitation.Trainer."""
-
-    example: Any
-
-    def iterate(self) -> tuple[int, Mapping[str, float]]: ...
-    def save(self, folder: Path) -> None: ...
-    def load(self, folder: Path) -> None: ...
-    def network(self) -> Any: ...
-    def close(self) -> None: ...
-
-
-def trainer(settings: Settings, address: str) -> Any:
-    """Starts it. NotFound says what to install, InvalidArgument what it does not take."""
-    common: dict[str, Any] = {
-        "workers": settings.workers,
-        "seed": settings.seed,
-        "settings": settings.settings,
-    }
-    if settings.algorithm not in (LIGHT, IMITATION):
-        common["address"] = address
-        if settings.environment not in OPTIMIZATIONS:
-            common["algorithm"] = settings.algorithm
+def trainer(settings: Settings, address: str) -> Trainer:
+    """Starts a trainer. Raises NotFound, which says what to install, and InvalidArgument for
+    settings that it doesn't take."""
     with named(f"{settings.algorithm} on {settings.environment}"):
-        made: Any = _module(settings).Trainer(settings.environment, settings.options, **common)
-    return made
+        started: Trainer = _module(settings).Trainer(settings, address)
+    return started
 
 
 def check(settings: Settings) -> None:
-    """InvalidArgument for settings that the algorithm does not have; starts nothing."""
-    module, given = _module(settings), settings.settings
+    """Raises InvalidArgument for settings that the algorithm does not have; starts nothing."""
+    module = _module(settings)
     with named(settings.algorithm):
-        if settings.algorithm in (LIGHT, IMITATION) or settings.environment in OPTIMIZATIONS:
-            module.configured(given)
-        else:
-            module.configured(settings.algorithm, given)
+        module.configured(settings)
 
 
 def _module(settings: Settings) -> Any:
@@ -138,8 +71,8 @@ def train(
     """Trains in the folder `path` until `settings.steps` are made; the ONNX file.
 
     `shown` is called with each iteration's row, `warned` if the modules are not what -Oz compiles.
-    Errors: Busy if another training has the folder,
-    InvalidArgument, NotFound if a package is missing, and those of the environment.
+    Errors: Busy if another training has the folder, InvalidArgument, NotFound if a package is
+    missing, and those of the environment.
     """
     folder = Folder(path)
     with folder.locked():
@@ -152,50 +85,58 @@ def train(
             "settings": dict(settings.settings),
         }
         rows = folder.begin(stated, resume)
-        of = trainer(settings, address)
+        learner = trainer(settings, address)
         try:
             checkpoint = folder.checkpoint()
             if checkpoint is not None:
-                _load(of, checkpoint)
+                _load(learner, checkpoint)
             folder.keep(stated)
-            said, figures = _compared(settings, path)
-            if said:
-                warned(said)
+            warning, figures = _compared(settings, path)
+            if warning:
+                warned(warning)
             before = rows[-1]["seconds"] if rows else 0.0
             start = time.monotonic()
             with _events(path) as write:
                 while not rows or rows[-1]["steps"] < settings.steps:
-                    steps, totals = of.iterate()
+                    steps, totals = learner.iterate()
                     seconds = before + time.monotonic() - start
                     rows.append(row_of(len(rows) + 1, steps, totals, seconds))
-                    folder.save(rows[-1], of.save)
+                    folder.save(rows[-1], learner.save)
                     write(rows[-1])
                     shown(rows[-1])
             title = f"{settings.environment}, {settings.algorithm}"
             plot(rows, path / "curve.png", title, figures)
-            return _exported(settings, of, rows, path, said, figures)
+            made = f"{settings.algorithm}, seed {settings.seed}, {rows[-1]['steps']} steps"
+            from .baselines import card_lines
+
+            file, lines = learner.export(path, {"mlbridge.training": made})
+            note = [f"**Note:** {warning}.", ""] if warning else []
+            lines = [*note, *lines, *card_lines(figures, rows[-1])]
+            replace(path / "README.md", card(settings, rows, lines))
+            return file
         finally:
-            of.close()
+            learner.close()
 
 
 def _compared(settings: Settings, path: Path) -> tuple[str, dict[str, dict[str, float]]]:
-    """What is to be known of the modules, and the figures of -Oz and of random choices, which are
-    kept in the folder."""
-    from . import baselines
+    """A warning about the modules, and the figures of -Oz and of random choices, which are kept in
+    the folder."""
+    from . import baselines  # which needs Gymnasium
 
-    said = baselines.warning(settings.environment, settings.options)
+    warning = baselines.warning(settings.environment, settings.options)
     place = path / baselines.FILE
     try:
-        return said, {name: dict(of) for name, of in dict(read_json(place)).items()}
+        kept = {name: dict(figures) for name, figures in dict(read_json(place)).items()}
+        return warning, kept
     except (Error, TypeError, ValueError, AttributeError):
         figures = baselines.measured(settings.environment, settings.options, settings.seed)
     replace(place, json.dumps(figures, indent=1) + "\n")
-    return said, figures
+    return warning, figures
 
 
-def _load(of: Trainer, checkpoint: Path) -> None:
+def _load(learner: Trainer, checkpoint: Path) -> None:
     try:
-        of.load(checkpoint)
+        learner.load(checkpoint)
     except Error:
         raise
     except Exception as error:  # libraries raise what they like for a damaged file
@@ -220,36 +161,8 @@ def _events(path: Path) -> Iterator[Callable[[Row], None]]:
         yield write
 
 
-def _exported(
-    settings: Settings,
-    of: Any,
-    rows: list[Row],
-    path: Path,
-    said: str,
-    figures: Mapping[str, Mapping[str, float]],
-) -> Path:
-    from .baselines import card_lines
-    from .export import export
-
-    made = f"{settings.algorithm}, seed {settings.seed}, {rows[-1]['steps']} steps"
-    metadata = {"mlbridge.training": made}
-    if settings.environment in OPTIMIZATIONS:
-        more = of.export(path, metadata)
-        replace(path / "README.md", card(settings, rows, more))
-        return path / "{agent}.onnx"
-    env = of.example
-    signature = env.unwrapped.layout.signature
-    metadata = dict(getattr(env.unwrapped, "model_metadata", {})) | metadata
-    file = path / "policy.onnx"
-    export(of.network(), signature, env.parts, metadata, file, env.compressed)
-    more = [f"**Note:** {said}.", ""] if said else []
-    more += card_lines({name: dict(of_one) for name, of_one in figures.items()}, rows[-1])
-    replace(path / "README.md", card(settings, rows, more))
-    return file
-
-
 def card(settings: Settings, rows: list[Row], more: Sequence[str] = ()) -> str:
-    """What the policy is, as Markdown."""
+    """The description of a policy, as Markdown."""
     last = rows[-1]
     result = (
         f"Mean reward of an episode in the last iteration: {last['reward']:.4f}."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Maskable PPO of Stable-Baselines3: no cluster, masks are obeyed while learning."""
+"""Maskable PPO of Stable-Baselines3, which needs no cluster and obeys masks while it learns."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ import numpy as np
 import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 from torch import Tensor, nn
 
 from ..errors import Closed, Error
 from .arguments import ACTIVATIONS, checked
-from .environment import make
+from .environment import VectorTrainer, make
+from .settings import Settings
 
 STEPS = 256  # of an environment in an iteration
 
 
-class _Told(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """The error of a reset is in its info; in a worker, an exception would be a traceback."""
+class _ErrorsInInfo(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Puts the error of a reset into its info; in a worker, an exception would be a traceback."""
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         try:
@@ -36,7 +38,7 @@ class _Told(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class _Ended(BaseCallback):
-    """Adds up what the episodes of an iteration came to. Raises the error of a reset."""
+    """Adds up the totals of an iteration's episodes. Raises the error of a reset."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +58,7 @@ class _Ended(BaseCallback):
 
 @contextmanager
 def _workers() -> Iterator[None]:
-    """Closed if one of them is gone."""
+    """Raises Closed if a worker is gone."""
     try:
         yield
     except Error:
@@ -65,9 +67,9 @@ def _workers() -> Iterator[None]:
         raise Closed("a worker has ended; --resume goes on from the last checkpoint") from None
 
 
-def configured(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the network and what MaskablePPO gets."""
-    given = dict(settings)
+def configured(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of the network, and those of MaskablePPO."""
+    given = dict(settings.settings)
     shape: dict[str, Any] = {}
     if "hiddens" in given:
         shape["net_arch"] = given.pop("hiddens")
@@ -87,35 +89,36 @@ class _Values(nn.Module):
         return values
 
 
-class Trainer:
-    """One iteration is STEPS steps of each environment, each in a process of its own."""
+class Trainer(VectorTrainer):
+    """One iteration is STEPS steps of each environment, each in a process of its own.
 
-    def __init__(
-        self,
-        environment: str,
-        options: Mapping[str, Any],
-        *,
-        workers: int,
-        seed: int,
-        settings: Mapping[str, Any],
-    ) -> None:
-        """`settings`: of MaskablePPO, and `hiddens` and `activation` of its network."""
+    `settings` are those of MaskablePPO, and `hiddens` and `activation` of its network.
+    """
+
+    def __init__(self, settings: Settings, address: str = "") -> None:
+        """Starts the workers; there is no cluster at any address."""
         shape, given = configured(settings)
         torch.set_num_threads(1)
-        self.example = make(environment, options)
-        makers = [lambda: _Told(make(environment, options))] * max(1, workers)
-        kind = SubprocVecEnv if workers > 1 else DummyVecEnv
+        super().__init__(settings)
+
+        def worker() -> _ErrorsInInfo:
+            return _ErrorsInInfo(make(settings.environment, settings.options))
+
+        kind = SubprocVecEnv if settings.workers > 1 else DummyVecEnv
         with _workers():
-            self._vector = kind(makers)
-        self._model = MaskablePPO(
-            "MlpPolicy",
-            self._vector,
-            policy_kwargs=shape,
-            **{"n_steps": STEPS, "batch_size": 128, "device": "cpu", "seed": seed, **given},
+            self._vector = kind([worker] * max(1, settings.workers))
+        defaults = {"n_steps": STEPS, "batch_size": 128, "device": "cpu", "seed": settings.seed}
+        self._use(
+            MaskablePPO("MlpPolicy", self._vector, policy_kwargs=shape, **{**defaults, **given})
         )
 
+    def _use(self, model: MaskablePPO) -> None:
+        self._model = model
+        # The default logger makes a folder in the temporary one, and leaves it there.
+        model.set_logger(Logger(folder=None, output_formats=[]))
+
     def iterate(self) -> tuple[int, Mapping[str, float]]:
-        """The steps so far, and the totals of the episodes that ended. Closed if a worker ended."""
+        """Trains for an iteration. Raises Closed if a worker ended."""
         ended = _Ended()
         steps = self._model.n_steps * self._model.n_envs
         with _workers():
@@ -123,15 +126,15 @@ class Trainer:
         return int(self._model.num_timesteps), ended.totals
 
     def save(self, folder: Path) -> None:
-        """A checkpoint."""
+        """Writes a checkpoint."""
         self._model.save(folder / "model.zip")
 
     def load(self, folder: Path) -> None:
         """Goes on from a checkpoint."""
-        self._model = MaskablePPO.load(folder / "model.zip", env=self._vector)
+        self._use(MaskablePPO.load(folder / "model.zip", env=self._vector))
 
     def network(self) -> nn.Module:
-        """From vectors to a value for each choice."""
+        """The layers of the policy."""
         return _Values(self._model.policy)
 
     def close(self) -> None:

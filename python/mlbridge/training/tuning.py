@@ -19,7 +19,8 @@ from ..errors import InvalidArgument, NotFound, PolicyFailed
 from ..files import extra
 from .folder import SEARCH, SETTINGS, Folder, replace, same
 from .optimizations import OPTIMIZATIONS
-from .run import Settings, check, train
+from .run import check, train
+from .settings import Settings
 
 TRIALS, BEST = "trials", "best.json"
 SEARCHED = ("algorithm", "seed")  # of Settings itself; others are settings of the algorithm
