@@ -40,7 +40,7 @@ from demo.server import ModelServer
 from mlbridge.cli.validate import show
 from mlbridge.decisions import read_decisions
 from mlbridge.errors import Error
-from mlbridge.validation import PLAIN, Built, Trial, Way, validate
+from mlbridge.validation import PLAIN, Built, Variant, Workspace, validate
 from mlbridge.validation import Program as Tree
 from programs.catalog import HERE, Program, ProgramsError
 from programs.fetch import BUILD, fetch, source_tree
@@ -81,9 +81,9 @@ class OwnBuild:
             cflags=f"-Oz {self.cflags}".strip(),
         )
 
-    def trial(self) -> Trial:
+    def trial(self) -> Workspace:
         """A folder to build it in."""
-        return Trial(self.tree(), OUTPUT / self.name, timeout=_TIMEOUT)
+        return Workspace(self.tree(), OUTPUT / self.name, timeout=_TIMEOUT)
 
 
 def load_builds(path: Path = HERE / "own_builds.toml") -> list[OwnBuild]:
@@ -99,12 +99,12 @@ def load_builds(path: Path = HERE / "own_builds.toml") -> list[OwnBuild]:
     return builds
 
 
-def asking(uri: str, name: str = "policy", **rest: Any) -> Way:
+def asking(uri: str, name: str = "policy", **rest: Any) -> Variant:
     """Compilers that ask the model at `uri`."""
-    return Way(name, lambda logs: nullcontext(plugin_flags(uri, "--log", str(logs))), **rest)
+    return Variant(name, lambda logs: nullcontext(plugin_flags(uri, "--log", str(logs))), **rest)
 
 
-def served(transport: str) -> Way:
+def served(transport: str) -> Variant:
     """Compilers that ask a server of their build."""
 
     @contextmanager
@@ -112,7 +112,7 @@ def served(transport: str) -> Way:
         with ModelServer(MODEL, OUTPUT / "server.log", transport) as server:
             yield plugin_flags(server.uri, "--log", str(logs))
 
-    return Way(transport, flags)
+    return Variant(transport, flags)
 
 
 def build_all(entries: Sequence[OwnBuild]) -> list[str]:
@@ -181,7 +181,7 @@ def build_with_flags(entry: OwnBuild, flags: Sequence[str]) -> list[str]:
     """Build it with compilers that have these flags as well; what is wrong."""
     trial = entry.trial()
     plain = trial.build(PLAIN)
-    way = Way("flags", lambda _: nullcontext(flags))
+    way = Variant("flags", lambda _: nullcontext(flags))
     made = trial.build(way)
     ran, _ = trial.run(way, entry.tree().runs[0])
     wrong = [] if ran.code == 0 else [f"its check ended with {ran.code}:\n{ran.stdout.text}"]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# What is where. Loaded on first use, so that `mlbridge flags`, which a build system may run for
-# every file, starts neither NumPy nor the extension.
+# The module of each name. It is loaded on first use, so that `mlbridge flags`, which a build may
+# run for every file, starts neither NumPy nor the extension.
 _HOMES = {
     "_core": "Context Event EventKind Inputs Model Runner Signature Statistics TensorSpec",
     "client": "from_function function open",

@@ -18,19 +18,20 @@ from .errors import DeadlineExceeded, InvalidArgument, PolicyFailed
 from .processes import ended_with_this
 from .server import Server
 
-#: From the context, the URI to ask, and an empty folder to work in: the command.
+#: Gives the command for a context, the URI to ask, and an empty folder to work in.
 Command = Callable[[str, str, Path], Sequence[str]]
-#: From the context and that folder, after the compiler: the reward of all agents.
+#: Gives the reward of all agents from the context and that folder, after the compiler.
 Measure = Callable[[str, Path], float]
 _TURN = 0.05  # seconds between two looks at a compiler that doesn't ask
+OUTPUT = "output"
 
 
 class CompilerEpisode:
-    """For serve_environment: each reset compiles its context.
+    """An environment for serve_environment, each reset of which compiles its context.
 
         serve_environment(CompilerEpisode(command, AGENTS, measure), uri, AGENTS, keep_serving=True)
 
-    Agents get the rewards that the compiler itself sends, and at the end what `measure` says of
+    Agents get the rewards that the compiler itself sends, and at the end that of `measure` for
     the finished compile. A compiler that fails, or doesn't ask or end within `deadline` seconds of
     its last answer, fails the episode and is ended; `measure` has no deadline of its own. One
     thread at a time.
@@ -64,13 +65,13 @@ class CompilerEpisode:
         work.mkdir()
         try:
             self._server = Server(uri, self._agents)
-            with (folder / "said").open("wb") as said:
+            with (folder / OUTPUT).open("wb") as output:
                 self._process = subprocess.Popen(
                     ended_with_this(self._command(context, uri, work)),
-                    cwd=work, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                    cwd=work, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 )  # fmt: skip
             self._rewards.clear()
-            turn = self._asked()
+            turn = self._next_turn()
             if turn is None:
                 raise InvalidArgument(f"'{context}': the compiler has asked nothing")
             return turn
@@ -86,7 +87,7 @@ class CompilerEpisode:
             self._rewards.clear()
             event, self._event = self._event, None
             event.reply(action)
-            turn = self._asked()
+            turn = self._next_turn()
             if turn is None and self._measure is not None:
                 assert self._folder is not None
                 reward = self._measure(self._context, Path(self._folder.name) / "work")
@@ -99,7 +100,7 @@ class CompilerEpisode:
             self.close()
         return turn, dict(self._rewards), turn is None
 
-    def _asked(self) -> Turn | None:
+    def _next_turn(self) -> Turn | None:
         """The next question; None if the compiler has succeeded."""
         assert self._server is not None and self._process is not None
         end = time.monotonic() + self._deadline
@@ -109,7 +110,7 @@ class CompilerEpisode:
             if event is None and ended:
                 if self._process.returncode:
                     raise PolicyFailed(
-                        f"the compiler ended with {self._process.returncode}{self._said()}"
+                        f"the compiler ended with {self._process.returncode}{self._last_line()}"
                     )
                 return None
             if event is not None and event.kind is EventKind.REWARD:
@@ -120,9 +121,9 @@ class CompilerEpisode:
             if time.monotonic() > end:
                 raise DeadlineExceeded(f"the compiler did nothing for {self._deadline:g} s")
 
-    def _said(self) -> str:
+    def _last_line(self) -> str:
         assert self._folder is not None
-        text = (Path(self._folder.name) / "said").read_bytes()[-4000:].decode(errors="replace")
+        text = (Path(self._folder.name) / OUTPUT).read_bytes()[-4000:].decode(errors="replace")
         return f": {text.splitlines()[-1][:500]}" if text.strip() else ""
 
     def close(self) -> None:
@@ -140,7 +141,7 @@ class CompilerEpisode:
             self._folder = None
 
     def __enter__(self) -> Self:
-        """Closed at the end."""
+        """The environment, closed at the end of `with`."""
         return self
 
     def __exit__(
@@ -149,5 +150,5 @@ class CompilerEpisode:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """As close()."""
+        """Ends the compiler."""
         self.close()

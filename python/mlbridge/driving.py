@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""For training: an environment, in a compiler or in Python, that a driver resets and steps."""
+"""An environment, in a compiler or in Python, that a driver resets and steps to train on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger("mlbridge")
 
 
 class Transition(NamedTuple):
-    """What a step led to. Once the episode is done: the last observation, if there is one.
+    """The result of a step. Once the episode is done: the last observation, if there is one.
 
     With several agents: the observation of the one that acts next, and the sum of its rewards since
     its previous action; once the episode is done, those of the one that acted last.
@@ -92,7 +92,7 @@ def drive(
 
 
 class Turn(NamedTuple):
-    """Of several agents: who acts next, and what it observes."""
+    """The agent that acts next, if there are several, and its observation."""
 
     agent: str
     observation: Mapping[str, Any]
@@ -100,12 +100,12 @@ class Turn(NamedTuple):
 
 _Seen = TypeVar("_Seen")
 _Given = TypeVar("_Given")
-#: What it led to, the reward, whether the episode is done, and whether a limit was reached.
+#: The observation, the reward, whether the episode is done, and whether a limit was reached.
 Step = tuple[_Seen | None, _Given, bool] | tuple[_Seen | None, _Given, bool, bool]
 
 
 class Environment(Protocol):
-    """What serve_environment serves: a simulator, or a recording in place of a compiler."""
+    """An environment for serve_environment: a simulator, or a recording in place of a compiler."""
 
     def reset(self, context: str, seed: int) -> Mapping[str, Any]:
         """Begin an episode and give its first observation."""
@@ -119,7 +119,7 @@ class Environment(Protocol):
 
 
 class AgentsEnvironment(Protocol):
-    """The same with several agents. Rewards are those of this step, by agent."""
+    """An environment with several agents. Rewards are those of this step, by agent."""
 
     def reset(self, context: str, seed: int) -> Turn:
         """Begin an episode: who acts first, and what it observes."""

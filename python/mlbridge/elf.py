@@ -14,7 +14,7 @@ from .errors import InvalidArgument
 _SHF_EXECINSTR = 0x4
 _SHT_NOBITS = 8
 _ET_REL = 1
-# By the ELF class: header and section header.
+# Header and section header of each ELF class.
 _LAYOUTS = {1: ("16sHHIIIIIHHHHHH", "10I"), 2: ("16sHHIQQQIHHHHHH", "IIQQQQIIQQ")}
 _ORDERS = {1: "<", 2: ">"}
 
@@ -29,7 +29,7 @@ class Section(NamedTuple):
 
 
 def is_object(start: bytes) -> bool:
-    """Whether a file that starts with these 18 bytes or more is a relocatable ELF file."""
+    """True for the first 18 bytes or more of a relocatable ELF file."""
     if len(start) < 18 or start[:4] != b"\x7fELF" or start[5] not in _ORDERS:
         return False
     return struct.unpack_from(_ORDERS[start[5]] + "H", start, 16) == (_ET_REL,)
@@ -41,8 +41,8 @@ def sections(data: bytes, name: str = "object") -> Iterator[Section]:
     Raises InvalidArgument, which names `name`, if it is no whole ELF file.
     """
 
-    def bad(what: str) -> InvalidArgument:
-        return InvalidArgument(f"{name}: {what}")
+    def bad(problem: str) -> InvalidArgument:
+        return InvalidArgument(f"{name}: {problem}")
 
     if data[:4] != b"\x7fELF":
         raise bad(f"starts with {data[:4].hex()}, not with the ELF magic")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What can go wrong, as exceptions. docs/errors.md lists causes and remedies."""
+"""Errors as exceptions. docs/errors.md lists causes and remedies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Code(enum.IntEnum):
-    """What went wrong; the numbers are those of the C++ library and of the wire."""
+    """The kind of an error; the numbers are those of the C++ library and of the wire."""
 
     OK = 0
     DEADLINE_EXCEEDED = 1
@@ -30,7 +30,7 @@ class Code(enum.IntEnum):
 
 
 class NextStep(enum.Enum):
-    """What a caller can do about it."""
+    """The remedy that a caller has for an error."""
 
     PROCEED = "proceed"
     RETRY = "retry"
@@ -42,7 +42,7 @@ class NextStep(enum.Enum):
 
 @functools.cache
 def _next_steps() -> dict[Code, NextStep]:
-    from ._core import _codes  # not before: the parts of Python alone work without the extension
+    from ._core import _codes  # late, since the parts in Python alone work without the extension
 
     return {Code(code): NextStep(step) for code, _, step in _codes()}
 
@@ -55,12 +55,12 @@ class Status(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """True if there is no error."""
         return self.code is Code.OK
 
     @property
     def next_step(self) -> NextStep:
-        """What the caller can do about it."""
+        """The remedy that the caller has."""
         return _next_steps()[self.code]
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Error(Exception):
 
     @property
     def next_step(self) -> NextStep:
-        """What the caller can do about it."""
+        """The remedy that the caller has."""
         return _next_steps()[self.code]
 
     def __str__(self) -> str:
@@ -158,14 +158,14 @@ def _status(code: int, message: str) -> Status:
     return Status(Code(code), message)
 
 
-def _describe(what: str, error: BaseException) -> str:
-    """Logs an exception of the user's code and gives its type and text on one line."""
+def _describe(source: str, error: BaseException) -> str:
+    """Logs an exception of the user's code; its type and text on one line."""
     name = type(error).__name__
     try:
         text = " ".join(str(error).split())
     except Exception:
         text = "(its text cannot be had)"
-    logging.getLogger("mlbridge").error("%s raised %s", what, name, exc_info=error)
+    logging.getLogger("mlbridge").error("%s raised %s", source, name, exc_info=error)
     if len(text) > 1000:
         text = text[:1000] + "…"
     return f"{name}: {text}" if text else name

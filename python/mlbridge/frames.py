@@ -20,8 +20,8 @@ def steps(recording: str | os.PathLike[str] | Recording) -> Any:
     Columns: `number` (of the episode in the file), `agent`, `episode`, `context`, `step`, `time`
     (seconds since the recording began), `wait` (seconds until the answer), `reward`, `outcome`
     ("OK", a Code's name, or null if the end is not in the file), and each tensor by its name: a
-    value if it has no dimensions, else its elements in row-major order. Of a damaged recording, the
-    rows before the damage, with a warning in the log `mlbridge`. Raises as Recording does.
+    value if it has no dimensions, else its elements in row-major order. A damaged recording gives
+    the rows before the damage, and a warning in the log `mlbridge`. Raises as Recording does.
     """
     try:
         import pyarrow as pa
@@ -44,14 +44,14 @@ def steps(recording: str | os.PathLike[str] | Recording) -> Any:
     if source.damage:
         _log.warning("%s: %s; the table has what is before", source.path, source.damage)
     names = dict.fromkeys([*fixed, *(name for row in rows for name in row)])
-    made: dict[str, Any] = {}
+    columns_by_name: dict[str, Any] = {}
     for name in names:
         try:
             shown = name.encode(errors="replace").decode()  # a name may be any text of JSON
-            made[shown] = pa.array([row.get(name) for row in rows])
+            columns_by_name[shown] = pa.array([row.get(name) for row in rows])
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise InvalidModel(
                 f"{source.path}: the values of '{name}' make no column, since they differ in kind: "
                 f"{shortly(error)}"
             ) from None
-    return pa.table(made)
+    return pa.table(columns_by_name)

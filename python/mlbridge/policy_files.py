@@ -43,11 +43,11 @@ _TORCH_FILES = (".pt", ".pt2", ".pth", ".ts")
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A policy to serve, and what compilers are told of it."""
+    """A policy to serve, with its signature and metadata for compilers."""
 
     name: str
     policy: Policy
-    #: For many requests in one call; None if there is no such way, which `unbatchable` explains.
+    #: The policy for many requests in one call; if it is None, `unbatchable` says why.
     batch_policy: BatchPolicy | None = None
     signature: Signature | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -126,7 +126,7 @@ def _rows_by_agent(models: Mapping[str, LoadedModel], signature: Signature | Non
 
 
 def load(text: str, signature: Signature | None = None) -> LoadedModel:
-    """What `mlbridge serve` takes: FILE.onnx, FILE.pt, or MODULE:NAME or FILE.py:NAME."""
+    """The policy that `mlbridge serve` takes: FILE.onnx, FILE.pt, MODULE:NAME or FILE.py:NAME."""
     text = text.removeprefix("onnx:")
     place, colon, name = text.rpartition(":")
     if Path(text).suffix in _TORCH_FILES:
@@ -144,8 +144,8 @@ def load(text: str, signature: Signature | None = None) -> LoadedModel:
 def _file(path: str | os.PathLike[str], expected: str) -> str:
     path = os.fspath(path)
     if not Path(path).is_file():
-        what = "is a folder" if Path(path).is_dir() else "is not there"
-        raise NotFound(f"{path} {what}; expected {expected}")
+        problem = "is a folder" if Path(path).is_dir() else "is not there"
+        raise NotFound(f"{path} {problem}; expected {expected}")
     return path
 
 
@@ -162,7 +162,7 @@ _ELEMENTS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64
 }
 
 
-# Turns Transpose before MatMul into FusedMatMul, which is wrong before a vector: onnx/model.cpp.
+# It turns Transpose before MatMul into FusedMatMul, which is wrong before a vector: onnx/model.cpp.
 _WRONG_OPTIMIZER = "MatmulTransposeFusion"
 _STATE_SHAPES = (
     "state it when you export the model, or add it with onnx.shape_inference.infer_shapes"
@@ -177,7 +177,7 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
     batch the last bits may differ.
     """
     path = _file(path, "an ONNX file")
-    # Asked before it starts, ONNX Runtime doesn't report home.
+    # ONNX Runtime doesn't report home if it is told so before it starts.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     facts = _onnx_facts(path)
     if facts["instead"]:
@@ -192,7 +192,7 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
     except Exception as error:  # ONNX Runtime's own exceptions share no base class
         text = " ".join(str(error).split())
         if facts["guarded"] and _keeps_weights_elsewhere(text):
-            # Older than 1.21, which finds them only beside a path.
+            # ONNX Runtime before 1.21 finds them only beside a path.
             session, never_empty = _onnx_session(path, path, facts["prepack"]), True
         else:
             text = re.sub("/onnxruntime_src/.*(?=Unsupported model IR version)", "", text)
@@ -269,7 +269,7 @@ def _keeps_weights_elsewhere(failure: str) -> bool:
 
 
 def _tensors(path: str, outputs: Sequence[Any]) -> tuple[list[Any], dict[str, str]]:
-    """The outputs that a signature may have, and metadata that says why the others are left out."""
+    """The outputs that a signature may have, and metadata with the reasons why others may not."""
     kept, left_out = [], {}
     for node in outputs:
         try:
@@ -292,7 +292,7 @@ def _check_ranks(path: str, facts: Mapping[str, Any], scalars: Sequence[Any]) ->
         probed = Path(path).read_bytes() + _shape_probe(doubtful)
         session = _onnx_session(path, probed, facts["prepack"], optimize=False)
         shapes = {node.name: node.shape for node in session.get_outputs()}
-    except Exception:  # then nothing is known of them
+    except Exception:  # nothing is known of them then
         pass
     for name in doubtful:
         if shapes.get(_shape_probe_name(name)) != [0]:
@@ -329,7 +329,7 @@ def _network(
     metadata: Mapping[str, str],
     dims: Sequence[Mapping[str, _Dims]] = (),
 ) -> LoadedModel:
-    """Takes batches along the first dimension of `dims`; without them, along one more in front."""
+    """A model that takes batches along the first dimension of `dims`, or one more in front."""
 
     def policy(observation: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
         return evaluate(observation)
@@ -341,7 +341,7 @@ def _network(
 
 
 def _no_common_first_dimension(inputs: Mapping[str, _Dims], outputs: Mapping[str, _Dims]) -> str:
-    """Why requests cannot be laid one after another; empty if they can."""
+    """The reason why requests cannot be laid one after another; empty if they can."""
     names = set()
     for name, dims in (*inputs.items(), *outputs.items()):
         if not dims or isinstance(dims[0], int):
@@ -402,27 +402,27 @@ def load_python(place: str, name: str, signature: Signature | None = None) -> Lo
     """The policy `name` of a module or a file.
 
     It is a policy, or makes one if it can be called without arguments: a policy, a torch.nn.Module,
-    or one of them and its Signature. Its attributes `signature` and `metadata`, or else those of
-    the module, are what compilers are told. For batches it is called as a BatchPolicy.
+    or one of them and its Signature. Compilers get its attributes `signature` and `metadata`, or
+    else those of the module. For batches it is called as a BatchPolicy.
     """
     text = f"{place}:{name}"
     module = _import(place)
-    found: Any = module
+    named: Any = module
     try:
         for part in name.split("."):
-            found = getattr(found, part)
+            named = getattr(named, part)
     except AttributeError:
         raise NotFound(f"{place} has no '{name}'") from None
-    if not callable(found):
-        raise InvalidArgument(f"{text} is a {type(found).__name__}; expected a function")
-    made = found
-    if not _is_torch_module(found) and _takes_nothing(found):
-        made = found()
-        if isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], Signature):
-            made, signature = made[0], signature or made[1]
-        if not callable(made):
-            raise InvalidArgument(f"{text}() gave a {type(made).__name__}; expected a policy")
-    holders = (made, found, module)
+    if not callable(named):
+        raise InvalidArgument(f"{text} is a {type(named).__name__}; expected a function")
+    policy = named
+    if not _is_torch_module(named) and _takes_nothing(named):
+        policy = named()
+        if isinstance(policy, tuple) and len(policy) == 2 and isinstance(policy[1], Signature):
+            policy, signature = policy[0], signature or policy[1]
+        if not callable(policy):
+            raise InvalidArgument(f"{text}() gave a {type(policy).__name__}; expected a policy")
+    holders = (policy, named, module)
     stated = next(
         (s for h in holders if isinstance(s := getattr(h, "signature", None), Signature)), None
     )
@@ -430,12 +430,12 @@ def load_python(place: str, name: str, signature: Signature | None = None) -> Lo
         (m for h in holders if isinstance(m := getattr(h, "metadata", None), Mapping)), {}
     )
     signature = signature or stated
-    if _is_torch_module(made):
+    if _is_torch_module(policy):
         if signature is None:
             raise InvalidArgument(f"{text} is a torch module and needs a signature: pass one")
-        made.eval()
-        return _network(text, _torch_evaluate(text, made, signature), signature, metadata)
-    return LoadedModel(text, made, made, signature, metadata)
+        policy.eval()
+        return _network(text, _torch_evaluate(text, policy, signature), signature, metadata)
+    return LoadedModel(text, policy, policy, signature, metadata)
 
 
 def _import(place: str) -> ModuleType:
@@ -500,7 +500,7 @@ def load_torch(path: str | os.PathLike[str], signature: Signature | None = None)
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
-    except Exception as error:  # of a damaged archive zipfile raises what it likes
+    except Exception as error:  # zipfile raises anything for a damaged archive
         why = shortly(error)
         raise InvalidModel(f"{path}: neither TorchScript nor torch.export: {why}") from None
     exported = any(
@@ -567,7 +567,7 @@ def _torch_evaluate(path: str, module: Any, signature: Signature) -> _Evaluate:
 
     def evaluate(feed: Mapping[str, Any]) -> Mapping[str, Any]:
         with torch.inference_mode():
-            # Copies: what a server lends is read-only, which tensors cannot be.
+            # Arrays of a server are read-only, which tensors cannot be.
             answer = module(*(torch.from_numpy(np.array(feed[name])) for name in inputs))
         if not isinstance(answer, Mapping):
             values = answer if isinstance(answer, (tuple, list)) else (answer,)
@@ -604,11 +604,11 @@ def _parse_specs(text: str) -> list[TensorSpec]:
         shape: list[int] = []
         maximum: list[int | None] = []
         for length in match[3].split(",") if match[3] and match[3].strip() else []:
-            found = re.fullmatch(r"\s*(?:(\d{1,18})|(?:\?|-1)(?:\s*<=\s*(\d{1,18}))?)\s*", length)
-            if found is None:
+            parts = re.fullmatch(r"\s*(?:(\d{1,18})|(?:\?|-1)(?:\s*<=\s*(\d{1,18}))?)\s*", length)
+            if parts is None:
                 raise InvalidArgument(f"'{part.strip()}': '{length.strip()}' is no length or '?'")
-            shape.append(-1 if found[1] is None else int(found[1]))
-            maximum.append(None if found[2] is None else int(found[2]))
+            shape.append(-1 if parts[1] is None else int(parts[1]))
+            maximum.append(None if parts[2] is None else int(parts[2]))
         dtype: Any = str if match[2] == "string" else match[2]
         try:
             bounds = maximum if any(m is not None for m in maximum) else None

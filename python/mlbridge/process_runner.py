@@ -174,7 +174,7 @@ def _run(
                             waiting.unregister(key.fileobj)
                 seconds = time.perf_counter() - start
                 for pipe in written:
-                    # Only as much as fits: a process that was left running may write without end.
+                    # A process that was left running may write without end; only a pipe is read.
                     for _ in range(_PIPE // KEPT):
                         if not _read(pipe, written):
                             break

@@ -17,8 +17,8 @@ _SETPRIV = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 def bound_to_this() -> Callable[[signal.Signals], bool]:
-    """What a process calls that this one has forked: from then on it gets the signal when this one
-    ends, on Linux. False if that has happened already."""
+    """A function for a process that this one forks: from the call on it gets a signal when this one
+    ends, on Linux. The function gives False if this one has ended already."""
     parent = os.getpid()
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
@@ -31,8 +31,8 @@ def bound_to_this() -> Callable[[signal.Signals], bool]:
 
 
 def ended_with_this(command: Sequence[str]) -> list[str]:
-    """A command whose process is killed when this one ends, by util-linux's setpriv; where that is
-    not to be had, the command as it is.
+    """A command whose process is killed when this one ends, by util-linux's setpriv; the command as
+    it is if there is no setpriv.
 
     Unlike bound_to_this() it runs nothing between fork and exec, where the handlers that libraries
     such as gRPC's have for a fork may abort.
@@ -52,7 +52,7 @@ class Process(NamedTuple):
     """A process, told from later ones that get its number."""
 
     number: int
-    #: When it began, in clock ticks of the system.
+    #: The time at which it began, in clock ticks of the system.
     began: int
 
     @classmethod
@@ -67,7 +67,7 @@ class Process(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For people; empty if it has ended."""
+        """The name that people know; empty if the process has ended."""
         try:
             with open(f"/proc/{self.number}/comm", errors="replace") as file:
                 return file.read().strip()
@@ -86,7 +86,7 @@ class Process(NamedTuple):
                 return False
             return _sent(lambda: os.kill(self.number, number))
         try:
-            # What the handle stands for can't change after this look.
+            # The handle stands for the same process after this look.
             if Process.of(self.number) != self:
                 return False
             return _sent(lambda: signal.pidfd_send_signal(handle, number))

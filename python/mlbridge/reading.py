@@ -26,8 +26,8 @@ def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        what = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
-        raise InvalidModel(f"{os.fspath(path)} is {what}, and no file")
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
+        raise InvalidModel(f"{os.fspath(path)} is {kind}, and no file")
     return os.fdopen(descriptor, "rb")
 
 
@@ -47,7 +47,7 @@ def read_file(path: str | os.PathLike[str], most: int = MOST) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], most: int = MOST) -> str:
-    """The same as text in UTF-8."""
+    """The text of a regular file in UTF-8. NotFound, InvalidModel, LimitExceeded."""
     try:
         return read_file(path, most).decode()
     except UnicodeDecodeError as error:
@@ -55,7 +55,7 @@ def read_text(path: str | os.PathLike[str], most: int = MOST) -> str:
 
 
 def read_json(path: str | os.PathLike[str], most: int = MOST) -> Any:
-    """What a JSON file says. NotFound, InvalidModel, LimitExceeded."""
+    """The value in a JSON file. NotFound, InvalidModel, LimitExceeded."""
     text = read_text(path, most)
     try:
         return parse_json(text)
@@ -64,7 +64,7 @@ def read_json(path: str | os.PathLike[str], most: int = MOST) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """As json.loads; ValueError for whatever is wrong, also for what is nested too deeply."""
+    """The value of JSON; ValueError for whatever is wrong, also for values nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -72,7 +72,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def shortly(error: BaseException) -> str:
-    """What an exception says, on one line that isn't long."""
+    """The text of an exception, on one line that isn't long."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, KeyError):
         text = f"{text} is missing"

@@ -156,7 +156,7 @@ def _end_serving() -> None:
 
 @contextlib.contextmanager
 def _awaited(server: Server) -> Iterator[None]:
-    """On another thread than the main one, the end of the program stops the server and waits."""
+    """The end of the program stops a server that is used on another thread, and waits for it."""
     if threading.current_thread() is threading.main_thread():
         yield
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a register allocation costs, by the remarks that LLVM's allocator writes."""
+"""The cost of a register allocation, by the remarks that LLVM's allocator writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-#: For clang; what is written is beside the object, with this suffix.
+#: Options of clang; the record is beside the object, with this suffix.
 RECORD = ("-fsave-optimization-record", "-foptimization-record-passes=regalloc")
 SUFFIX = ".opt.yaml"
 
@@ -22,8 +22,9 @@ def spill_costs(record: Path) -> dict[str, float]:
     -pass-remarks-filter=regalloc. Functions without any are left out. What the allocator computes
     again instead of reloading costs nothing here.
     """
-    found: defaultdict[str, float] = defaultdict(float)
+    costs: defaultdict[str, float] = defaultdict(float)
     for remark in record.read_text().split("--- !"):
-        if "\nName:            SpillReloadCopies\n" in remark and (of := _FUNCTION.search(remark)):
-            found[of[1]] += sum(map(float, _COST.findall(remark)))
-    return dict(found)
+        name = _FUNCTION.search(remark)
+        if name and "\nName:            SpillReloadCopies\n" in remark:
+            costs[name[1]] += sum(map(float, _COST.findall(remark)))
+    return dict(costs)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Builds programs with and without a policy and compares objects, outputs and times.
 
-A program is copied; its copy lies at the same path whenever it is built or run, whichever way, so
-that objects differ only where code does, and no output does because it names a folder.
+A program is copied; its copy lies at the same path whenever it is built or run, in either variant,
+so that objects differ only where code does, and no output does because it names a folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .ratio import CONFIDENCE, Ratio
 from .spills import SUFFIX, spill_costs
 
 _COPYING = 600.0  # seconds
-_OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
+_MAKES_OWN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
 _CHUNK = 1 << 20
 
 
@@ -43,7 +43,7 @@ class Program:
     """A source tree, and shell commands for a copy of it, which find $CC, $CXX and $CFLAGS.
 
     `prepare` (configure) is not timed, nor are its objects counted. What `runs` print and the files
-    `outputs` must be the same both ways.
+    `outputs` must be the same in both variants.
     """
 
     name: str
@@ -56,8 +56,8 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to compile: what to add to the compiler's command line, given a folder for logs.
+class Variant:
+    """A way to compile: additions to the compiler's command line, given a folder for logs.
 
     The context lasts for a build, or for a run. `begin` is called after `prepare`. With `counts`
     one more build, which isn't timed, has these flags, and its logs say what was decided.
@@ -69,7 +69,7 @@ class Way:
     counts: Callable[[Path], AbstractContextManager[Sequence[str]]] | None = None
 
 
-PLAIN = Way("baseline", lambda _: nullcontext(()))
+PLAIN = Variant("baseline", lambda _: nullcontext(()))
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,14 @@ class Object:
 
 @dataclass(frozen=True)
 class Built:
-    """What one build gave: objects by their paths, the model's decisions, wall seconds."""
+    """The results of a build: objects by their paths, the model's decisions, wall seconds."""
 
     objects: dict[str, Object]
     decisions: Decisions
     seconds: float
     #: Objects that the copy had before, and that the build left as they were.
     old: int = 0
-    #: Of each record of LLVM's register allocator: what each function spills, reloads and copies.
+    #: The spills, reloads and copies of each function, by record of LLVM's register allocator.
     spills: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -105,20 +105,20 @@ class Built:
 
 @dataclass
 class Run:
-    """A command, run both ways; seconds are wall seconds of each time, in pairs."""
+    """A command, run in both variants; seconds are wall seconds of each time, in pairs."""
 
     command: str
     baseline_seconds: list[float] = field(default_factory=list)
     policy_seconds: list[float] = field(default_factory=list)
     code: int = 0
-    #: What is wrong, if anything.
+    #: The problem, if there is one.
     problem: str = ""
-    #: Those of the program's outputs that were there afterwards.
+    #: The program's outputs that were there afterwards.
     outputs: set[str] = field(default_factory=set)
 
     @property
     def ratio(self) -> Ratio | None:
-        """Of the policy's time to the baseline's."""
+        """The policy's time over the baseline's."""
         pairs = zip(self.policy_seconds, self.baseline_seconds, strict=False)
         return Ratio.of(policy / plain for policy, plain in pairs)
 
@@ -133,7 +133,7 @@ class Run:
 
 @dataclass
 class Comparison:
-    """A program built and run both ways. The first builds are compared, all are timed."""
+    """A program built and run in both variants. The first builds are compared, all are timed."""
 
     program: Program
     baseline: list[Built] = field(default_factory=list)
@@ -141,7 +141,7 @@ class Comparison:
     runs: list[Run] = field(default_factory=list)
     #: Builds that were only made to count, if there were any: without and with the policy.
     counted: tuple[Built, Built] | None = None
-    #: What must not be.
+    #: Results that must not be.
     problems: list[str] = field(default_factory=list)
 
     @cached_property
@@ -149,13 +149,15 @@ class Comparison:
         """The executable bytes of each object that has some, policy over baseline."""
         if not self.baseline or not self.policy:
             return {}
-        plain, asked = self.baseline[0].objects, self.policy[0].objects
-        both = (path for path in plain if path in asked and plain[path].bytes and asked[path].bytes)
-        return {path: asked[path].bytes / plain[path].bytes for path in both}
+        plain, changed = self.baseline[0].objects, self.policy[0].objects
+        both = (
+            path for path in plain if path in changed and plain[path].bytes and changed[path].bytes
+        )
+        return {path: changed[path].bytes / plain[path].bytes for path in both}
 
     @property
     def size(self) -> Ratio | None:
-        """Over the objects."""
+        """The geometric mean over the objects."""
         return Ratio.of(self.ratios.values())
 
     @property
@@ -165,63 +167,63 @@ class Comparison:
 
     @property
     def compile_time(self) -> Ratio | None:
-        """Over pairs of builds."""
+        """The geometric mean over pairs of builds."""
         pairs = zip(self.policy, self.baseline, strict=False)
         return Ratio.of(policy.seconds / plain.seconds for policy, plain in pairs)
 
     @property
     def decisions(self) -> Decisions:
-        """What the model decided."""
+        """The model's decisions."""
         return (self.counted[1] if self.counted else self.policy[0]).decisions
 
     @property
     def spills(self) -> tuple[float, float] | None:
-        """What all functions spill, reload and copy for each call, if it was counted."""
+        """The spills, reloads and copies of all functions for each call, if they were counted."""
         if not self.counted or not any(built.spills for built in self.counted):
             return None
-        plain, asked = (
+        plain, changed = (
             sum(sum(costs.values()) for costs in built.spills.values()) for built in self.counted
         )
-        return plain, asked
+        return plain, changed
 
     @property
     def spill_ratio(self) -> Ratio | None:
-        """Of the spill costs of the files in which both have some."""
+        """The spill costs of the files in which both have some, policy over baseline."""
         if not self.counted:
             return None
-        plain, asked = (
+        plain, changed = (
             {path: sum(costs.values()) for path, costs in built.spills.items()}
             for built in self.counted
         )
-        both = [path for path in plain if plain[path] and asked.get(path)]
-        return Ratio.of(asked[path] / plain[path] for path in both)
+        both = [path for path in plain if plain[path] and changed.get(path)]
+        return Ratio.of(changed[path] / plain[path] for path in both)
 
     @property
     def compared(self) -> bool:
-        """Whether both builds left objects with code."""
+        """True if both builds left objects with code."""
         return bool(self.ratios)
 
     def identical(self) -> int:
-        """Objects that are the same file, byte for byte."""
+        """The number of objects that are the same file, byte for byte."""
         return len(self.baseline[0].objects) - len(self.baseline[0].different(self.policy[0]))
 
     def notes(self) -> list[str]:
-        """What a reader should know."""
-        said = []
+        """Remarks for a reader."""
+        notes = []
         for name, builds in (("baseline", self.baseline), ("policy", self.policy)):
             moved = {path for later in builds[1:] for path in builds[0].different(later)}
             if moved:
-                said.append(f"{len(moved)} objects differ from build to build of the {name}")
+                notes.append(f"{len(moved)} objects differ from build to build of the {name}")
         if self.baseline and self.baseline[0].old:
-            said.append(f"{self.baseline[0].old} objects were there before and not built again")
+            notes.append(f"{self.baseline[0].old} objects were there before and not built again")
         if not self.program.runs:
-            said.append("no command was run, so no output was compared")
-        said += [f"`{r.command}` ended with {r.code} both ways" for r in self.runs if r.code]
-        return said
+            notes.append("no command was run, so no output was compared")
+        notes += [f"`{r.command}` ended with {r.code} both ways" for r in self.runs if r.code]
+        return notes
 
     def as_json(self) -> dict[str, Any]:
         """An entry of `programs` in the report."""
-        found: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "name": self.program.name,
             "tree": str(self.program.tree),
             "build": self.program.build,
@@ -229,18 +231,18 @@ class Comparison:
             "notes": self.notes(),
         }
         if self.compared:
-            plain, asked = self.baseline[0], self.policy[0]
+            plain, changed = self.baseline[0], self.policy[0]
             size, spent = self.size, self.compile_time
             if self.spills:
                 ratio = self.spill_ratio
-                found["spills"] = {
+                entry["spills"] = {
                     "baseline": self.spills[0],
                     "policy": self.spills[1],
                     "files": ratio and ratio.as_json(),
                 }
-            found |= {
+            entry |= {
                 "baseline_bytes": plain.bytes,
-                "policy_bytes": asked.bytes,
+                "policy_bytes": changed.bytes,
                 "total_ratio": self.total,
                 "size": size and size.as_json(),
                 "identical": self.identical(),
@@ -255,14 +257,14 @@ class Comparison:
                     {
                         "path": path,
                         "baseline_bytes": one.bytes,
-                        "policy_bytes": asked.objects[path].bytes,
-                        "identical": one == asked.objects[path],
+                        "policy_bytes": changed.objects[path].bytes,
+                        "identical": one == changed.objects[path],
                     }
                     for path, one in plain.objects.items()
-                    if path in asked.objects
+                    if path in changed.objects
                 ],
             }
-        return found
+        return entry
 
 
 @dataclass
@@ -273,14 +275,14 @@ class Report:
 
     @property
     def size(self) -> Ratio | None:
-        """Over objects of the only program, else over programs."""
+        """The mean over objects of the only program, else over programs."""
         if len(self.programs) == 1:
             return self.programs[0].size
         return Ratio.of(one.total for one in self.programs if one.compared)
 
     @property
     def compile_time(self) -> Ratio | None:
-        """Over builds of the only program, else over programs."""
+        """The mean over builds of the only program, else over programs."""
         if len(self.programs) == 1:
             return self.programs[0].compile_time
         ratios = [one.compile_time for one in self.programs]
@@ -288,7 +290,7 @@ class Report:
 
     @property
     def problems(self) -> list[str]:
-        """Of all programs; none means that all is well."""
+        """The problems of all programs."""
         several = len(self.programs) > 1
         return [
             f"{one.program.name}: {text}" if several else text
@@ -311,10 +313,10 @@ class Report:
         }
 
 
-class Trial:
-    """A program in a folder of its own, in which it is built and run one way or another.
+class Workspace:
+    """A program in a folder of its own, in which it is built and run in one variant or another.
 
-    After a build that is kept, the folder has a tree and a folder of logs for each way. Each
+    After a build that is kept, the folder has a tree and a folder of logs for each variant. Each
     process is killed after `timeout` seconds.
     """
 
@@ -338,11 +340,11 @@ class Trial:
         self._tree = self.folder / "tree"
         self._logs = self.folder / "decisions"
 
-    def build(self, way: Way, *, keep: bool = True) -> Built:
+    def build(self, variant: Variant, *, keep: bool = True) -> Built:
         """Build a fresh copy, and keep it to be run. Raises BuildFailed or DeadlineExceeded."""
         self._fresh()
         try:
-            with way.flags(self._logs) as flags:
+            with variant.flags(self._logs) as flags:
                 env = self._environment(flags)
                 if self.program.prepare:
                     self._step(self.program.prepare, env)
@@ -351,23 +353,23 @@ class Trial:
                     record.unlink()
                 for log in self._logs.iterdir():
                     log.unlink()
-                way.begin()
+                variant.begin()
                 seconds = self._step(self.program.build, env).seconds
                 return self._built(before, seconds)
         finally:
             for place in (self._tree, self._logs):
-                kept = self._kept(way, place)
+                kept = self._kept(variant, place)
                 shutil.rmtree(kept if keep else place, ignore_errors=True)
                 if keep:
                     place.rename(kept)
 
-    def run(self, way: Way, command: str) -> tuple[Ran, dict[str, Output | None]]:
+    def run(self, variant: Variant, command: str) -> tuple[Ran, dict[str, Output | None]]:
         """Run a command in the tree that was built this way; also the files of `outputs`."""
-        places = [(place, self._kept(way, place)) for place in (self._tree, self._logs)]
+        places = [(place, self._kept(variant, place)) for place in (self._tree, self._logs)]
         for place, kept in places:
             kept.rename(place)
         try:
-            with way.flags(self._logs) as flags:
+            with variant.flags(self._logs) as flags:
                 env = self._environment(flags)
                 ran = run(command, self._tree, env=env, timeout=self._timeout)
             return ran, {name: _contents(self._tree / name) for name in self.program.outputs}
@@ -375,8 +377,8 @@ class Trial:
             for place, kept in places:
                 place.rename(kept)
 
-    def _kept(self, way: Way, place: Path) -> Path:
-        return place.with_name(way.name if place == self._tree else f"{way.name}.decisions")
+    def _kept(self, variant: Variant, place: Path) -> Path:
+        return place.with_name(variant.name if place == self._tree else f"{variant.name}.decisions")
 
     def _fresh(self) -> None:
         for place in (self._tree, self._logs):
@@ -388,7 +390,7 @@ class Trial:
             raise BuildFailed(f"{self.program.tree} can't be copied: {ran.reason}")
 
     def _environment(self, flags: Sequence[str]) -> dict[str, str]:
-        env = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
+        env = {name: value for name, value in os.environ.items() if name not in _MAKES_OWN}
         env.setdefault("SOURCE_DATE_EPOCH", "1577836800")  # for __DATE__ and __TIME__
         env["CCACHE_DISABLE"] = "1"
         for name, compiler in (("CC", self._compiler), ("CXX", cxx_of(self._compiler))):
@@ -428,7 +430,7 @@ class Trial:
 
 
 def _is_earlier(folder: Path) -> bool:
-    """Whether a trial's folder was made before folders said what they are."""
+    """True for a workspace's folder that was made before folders had markers."""
     names = {place.name for place in folder.iterdir()}
     trees = {name for name in names if f"{name}.decisions" in names}
     trees |= {"tree"} if {"tree", "decisions"} <= names else set()
@@ -459,28 +461,30 @@ def cxx_of(compiler: str) -> str:
 
 def validate(
     programs: Sequence[Program],
-    policy: Way,
+    policy: Variant,
     work: Path,
     *,
     compiler: str = "clang-22",
     repeat: int = 3,
     timeout: float = 600.0,
     never_larger: bool = False,
-    baseline: Way = PLAIN,
+    baseline: Variant = PLAIN,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Build each program `repeat` times in each way, in turns, and run its commands as often.
+    """Build each program `repeat` times in each variant, in turns, and run its commands as often.
 
     Copies lie in `work`/NUMBER-NAME. `progress` is told what has been done, `steps` times. What
     goes wrong in a program is among the report's problems, with `never_larger` also each object
     with more executable bytes than the baseline's.
     """
     names = [re.sub(r"[^\w.+-]", "_", program.name, flags=re.ASCII) for program in programs]
-    trials = [
-        Trial(program, work / f"{number}-{name}", compiler, timeout)
+    workspaces = [
+        Workspace(program, work / f"{number}-{name}", compiler, timeout)
         for number, (program, name) in enumerate(zip(programs, names, strict=True))
     ]
-    compared = [_compare(trial, (baseline, policy), repeat, progress) for trial in trials]
+    compared = [
+        _compare(workspace, (baseline, policy), repeat, progress) for workspace in workspaces
+    ]
     for one in compared if never_larger else ():
         for path, ratio in one.ratios.items():
             if ratio > 1:
@@ -490,107 +494,114 @@ def validate(
 
 
 def steps(programs: Sequence[Program], repeat: int, counts: bool = False) -> int:
-    """How many builds and runs validate() does; with `counts`, if the policy counts."""
+    """The number of builds and runs that validate() does; `counts`: the policy counts."""
     return sum(2 * repeat * (1 + len(program.runs)) + 2 * counts for program in programs)
 
 
 def _compare(
-    trial: Trial, ways: tuple[Way, Way], repeat: int, progress: Callable[[str], None]
+    workspace: Workspace,
+    variants: tuple[Variant, Variant],
+    repeat: int,
+    progress: Callable[[str], None],
 ) -> Comparison:
-    found = Comparison(trial.program)
+    comparison = Comparison(workspace.program)
     for number in range(repeat):
-        for way in _turn(ways, number):
-            builds = found.policy if way is ways[1] else found.baseline
+        for variant in _turn(variants, number):
+            builds = comparison.policy if variant is variants[1] else comparison.baseline
             try:
-                builds.append(trial.build(way, keep=number == 0))
+                builds.append(workspace.build(variant, keep=number == 0))
             except (Error, OSError) as error:
-                only = isinstance(error, BuildFailed) and way is ways[1]
-                how = "the build fails only with the policy" if only else f"with the {way.name}"
-                found.problems.append(f"{how}: {error}" if way is ways[1] else str(error))
-                return found
-            progress(f"{trial.program.name}: built, {way.name}")
-    if ways[1].counts:
+                only = isinstance(error, BuildFailed) and variant is variants[1]
+                how = "the build fails only with the policy" if only else f"with the {variant.name}"
+                comparison.problems.append(
+                    f"{how}: {error}" if variant is variants[1] else str(error)
+                )
+                return comparison
+            progress(f"{workspace.program.name}: built, {variant.name}")
+    if variants[1].counts:
         counted = []
-        for way in ways:
-            counting = replace(way, name=f"{way.name}-counted", flags=way.counts or way.flags)
+        for variant in variants:
+            counting = replace(
+                variant, name=f"{variant.name}-counted", flags=variant.counts or variant.flags
+            )
             try:
-                counted.append(trial.build(counting, keep=True))
+                counted.append(workspace.build(counting, keep=True))
             except (Error, OSError) as error:
-                found.problems.append(f"in a build to count what is decided: {error}")
-                return found
-            progress(f"{trial.program.name}: counted, {way.name}")
-        found.counted = (counted[0], counted[1])
-    plain, asked = found.baseline[0], found.policy[0]
-    lone = plain.objects.keys() ^ asked.objects.keys()
+                comparison.problems.append(f"in a build to count what is decided: {error}")
+                return comparison
+            progress(f"{workspace.program.name}: counted, {variant.name}")
+        comparison.counted = (counted[0], counted[1])
+    plain, changed = comparison.baseline[0], comparison.policy[0]
+    lone = plain.objects.keys() ^ changed.objects.keys()
     if lone:
-        found.problems.append(f"only one of the builds has {', '.join(sorted(lone))}")
-    decisions = found.decisions
+        comparison.problems.append(f"only one of the builds has {', '.join(sorted(lone))}")
+    decisions = comparison.decisions
     modules = decisions.finished + decisions.failed
     if not modules:
-        found.problems.append(
+        comparison.problems.append(
             "the model was never asked: the build does not use $CC and $CXX (if the makefile sets"
             " CC: -- 'make CC=\"$CC\"'), or has other -O levels than $CFLAGS"
-            + (", or it has nothing to decide about" if found.counted else "")
+            + (", or it has nothing to decide about" if comparison.counted else "")
         )
     if decisions.failed:
-        found.problems.append(
+        comparison.problems.append(
             f"the model failed for {decisions.failed} of {modules} modules, which are plain clang's"
         )
-    for command in trial.program.runs:
-        found.runs.append(_run(trial, ways, command, repeat, progress))
-    found.problems += [one.problem for one in found.runs if one.problem]
-    if not found.problems:
-        written = {name for one in found.runs for name in one.outputs}
-        found.problems += [
+    for command in workspace.program.runs:
+        comparison.runs.append(_run(workspace, variants, command, repeat, progress))
+    comparison.problems += [one.problem for one in comparison.runs if one.problem]
+    if not comparison.problems:
+        written = {name for one in comparison.runs for name in one.outputs}
+        comparison.problems += [
             f"no command wrote the file {name}, which was to be compared"
-            for name in trial.program.outputs
+            for name in workspace.program.outputs
             if name not in written
         ]
-    return found
+    return comparison
 
 
 def _run(
-    trial: Trial,
-    ways: tuple[Way, Way],
+    workspace: Workspace,
+    variants: tuple[Variant, Variant],
     command: str,
     repeat: int,
     progress: Callable[[str], None],
 ) -> Run:
-    made = Run(command)
-    outcomes: dict[str, list[dict[str, Any]]] = {way.name: [] for way in ways}
+    result = Run(command)
+    outcomes: dict[str, list[dict[str, Any]]] = {variant.name: [] for variant in variants}
     for number in range(repeat):
-        for way in _turn(ways, number):
+        for variant in _turn(variants, number):
             try:
-                ran, files = trial.run(way, command)
+                ran, files = workspace.run(variant, command)
             except (Error, OSError) as error:
-                made.problem = f"with the {way.name}: {error}"
-                return made
-            seconds = made.policy_seconds if way is ways[1] else made.baseline_seconds
+                result.problem = f"with the {variant.name}: {error}"
+                return result
+            seconds = result.policy_seconds if variant is variants[1] else result.baseline_seconds
             seconds.append(ran.seconds)
-            outcomes[way.name].append(
+            outcomes[variant.name].append(
                 {"exit code": ran.code, "stdout": ran.stdout, "stderr": ran.stderr, **files}
             )
-            progress(f"{trial.program.name}: {command}")
-            made.outputs |= {name for name, file in files.items() if file is not None}
-    plain, asked = (outcomes[way.name] for way in ways)
-    made.code = plain[0]["exit code"]
-    if wrong := _difference(plain, asked):
-        made.problem = f"`{command}`: {wrong}"
-    return made
+            progress(f"{workspace.program.name}: {command}")
+            result.outputs |= {name for name, file in files.items() if file is not None}
+    plain, changed = (outcomes[variant.name] for variant in variants)
+    result.code = plain[0]["exit code"]
+    if wrong := _difference(plain, changed):
+        result.problem = f"`{command}`: {wrong}"
+    return result
 
 
-def _difference(plain: Sequence[dict[str, Any]], asked: Sequence[dict[str, Any]]) -> str:
-    """What the runs differ in, or what keeps them from being compared."""
+def _difference(plain: Sequence[dict[str, Any]], changed: Sequence[dict[str, Any]]) -> str:
+    """The difference between the runs, or the reason why they can't be compared."""
     code = plain[0]["exit code"]
     if code in (126, 127):
         return f"can't be run ({code}): {plain[0]['stderr'].text.strip()}"
-    for one, other in zip(plain, asked, strict=True):
-        for what, expected in one.items():
-            if expected == other[what]:
+    for one, other in zip(plain, changed, strict=True):
+        for name, expected in one.items():
+            if expected == other[name]:
                 continue
-            if any(again[what] != plain[0][what] for again in plain):
-                return f"{what} differs from run to run of the baseline; it can't be compared"
-            return f"{what} differs with the policy: {_change(expected, other[what])}"
+            if any(again[name] != plain[0][name] for again in plain):
+                return f"{name} differs from run to run of the baseline; it can't be compared"
+            return f"{name} differs with the policy: {_change(expected, other[name])}"
     return ""
 
 
@@ -605,9 +616,9 @@ def _change(expected: Any, got: Any) -> str:
     return f"{expected.size} bytes became {got.size}"
 
 
-def _turn(ways: tuple[Way, Way], number: int) -> tuple[Way, Way]:
+def _turn(variants: tuple[Variant, Variant], number: int) -> tuple[Variant, Variant]:
     """Each goes first every other time."""
-    return ways if number % 2 == 0 else (ways[1], ways[0])
+    return variants if number % 2 == 0 else (variants[1], variants[0])
 
 
 def _contents(path: Path) -> Output | None:

@@ -26,7 +26,7 @@ from mlbridge.claiming import MARKER, claim
 from mlbridge.cli import main
 from mlbridge.corpus import adding, store
 from mlbridge.training.folder import Folder
-from mlbridge.validation import Program, Trial
+from mlbridge.validation import Program, Workspace
 
 ADD = ("--", "clang-22", "-Oz", "-c", "a.c")
 
@@ -176,7 +176,7 @@ def searching(path: Path) -> None:
 def validating(path: Path) -> None:
     source = path.with_name("a source")
     source.mkdir(exist_ok=True)
-    Trial(Program("p", source, "make"), path)
+    Workspace(Program("p", source, "make"), path)
 
 
 @pytest.mark.parametrize("makes", [training, searching, validating])

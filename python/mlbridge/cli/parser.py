@@ -18,7 +18,7 @@ COMMANDS = {
     "wrapper": "write a compiler that asks a model",
     "validate": "compare builds with and without a model",
     "doctor": "check what is installed and what is missing",
-    "serve": "serve a model from a file to compilers",
+    "serve": "serve a model to compilers",
     "replay": "answer compilers from a recording",
     "run": "run a compiler whose decisions a policy takes",
     "log": "show what is in a training log of LLVM",

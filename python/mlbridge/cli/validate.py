@@ -33,7 +33,7 @@ from .request import Request, add_models, default_of, request_of
 
 if TYPE_CHECKING:
     from ..ratio import Ratio
-    from ..validation import Comparison, Report, Way
+    from ..validation import Comparison, Report, Variant
 
 MOST_GROWN = 5
 WIDEST = 60
@@ -107,7 +107,7 @@ def is_never_larger(request: Request) -> bool:
     return all(query.effort and query.optimization.candidates for query in request.queries)
 
 
-def ways(request: Request) -> tuple[Way, Way]:
+def ways(request: Request) -> tuple[Variant, Variant]:
     """The builds that are compared: the baseline's and the policy's."""
     from .. import validation
 
@@ -116,12 +116,12 @@ def ways(request: Request) -> tuple[Way, Way]:
         return [quoted(word) for word in words(logged)]
 
     if all(query.optimization.takes("log") for query in request.queries):
-        return validation.PLAIN, validation.Way("policy", lambda logs: nullcontext(line(logs)))
+        return validation.PLAIN, validation.Variant("policy", lambda logs: nullcontext(line(logs)))
     allocates = any(query.optimization.allocates for query in request.queries)
     records = RECORD if allocates else ()
     return (  # recordings take time, so they aren't written where time is measured
         replace(validation.PLAIN, counts=lambda _: nullcontext(records)),
-        validation.Way(
+        validation.Variant(
             "policy",
             lambda _: nullcontext(line(None)),
             counts=lambda logs: nullcontext([*line(logs), *records]),

@@ -32,7 +32,7 @@ from .store import ADDITION, INCOMING, WRAPPERS, Module, append, lock, own_file,
 
 CLANG, CLANGXX = "clang-22", "clang++-22"
 COMPILER = re.compile(r"clang(\+\+)?(-\d+)?")
-#: What a build may call its compiler that nobody told it.
+#: Other names that a build may call its compiler by.
 OTHERS = {"cc": "", "gcc": "", "c++": "++", "g++": "++"}
 WRITTEN_BY = b"# Written by `mlbridge corpus add`"
 WRAPPER = """\
@@ -46,7 +46,7 @@ exec {real} "$@"
 """
 _NAMES = re.compile(rb"\A; ModuleID = [^\n]*\nsource_filename = [^\n]*\n")
 _COMPILER_VERSION = re.compile(rb'^!\d+ = !\{!"[^"\n]*clang version [^"\n]*"\}\n', re.MULTILINE)
-# In the folder of an addition: the names of `recorder.record` begin with a time or a number.
+# Files in the folder of an addition; `recorder.record` begins names with a time or a number.
 _WRITTEN = re.compile(
     r"\.?(program\.json|lock|problems|left-out|without|[\d-]+(\.(bc|json|part))?)"
     r"(\.\d+-[0-9a-f]{8})?"
@@ -56,13 +56,13 @@ _CODE = re.compile(rb"^define ", re.MULTILINE)
 
 @dataclass
 class Added:
-    """What an addition did."""
+    """The result of an addition."""
 
     new: int = 0  #: modules
     known: int = 0  #: modules that were there already, perhaps of another program
     empty: int = 0  #: modules without a function, which are left out
     problems: list[str] = field(default_factory=list)  #: one line for each that is not recorded
-    #: What is no module of C or C++, "FILE: WHY": assembler, what a configuration tries out, …
+    #: Files that are no modules of C or C++, "FILE: WHY": assembler, attempts of a configuration, …
     left_out: list[str] = field(default_factory=list)
     #: Options of another compiler that clang does not have.
     without: Counter[str] = field(default_factory=Counter)
@@ -95,7 +95,7 @@ def compile_bitcode(
         raise InvalidModel(f"{bitcode}: the compiler made no object: {error}") from None
 
 
-def _run(command: Sequence[str], what: str, limit: float = recorder.LIMIT) -> bytes:
+def _run(command: Sequence[str], name: str, limit: float = recorder.LIMIT) -> bytes:
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit, check=False
@@ -103,17 +103,17 @@ def _run(command: Sequence[str], what: str, limit: float = recorder.LIMIT) -> by
     except FileNotFoundError:
         raise NotFound(f"{command[0]} is not there (Debian: clang-22, llvm-22)") from None
     except subprocess.TimeoutExpired:
-        raise DeadlineExceeded(f"{what} took longer than {limit:g} s") from None
+        raise DeadlineExceeded(f"{name} took longer than {limit:g} s") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise InvalidModel(f"{what} ended with {done.returncode}: {said[-2000:]}")
+        errors = done.stderr.decode(errors="replace").strip()
+        raise InvalidModel(f"{name} ended with {done.returncode}: {errors[-2000:]}")
     return done.stdout
 
 
 class Incoming:
-    """A folder in the corpus for what one addition finds, until `finish` puts it there.
+    """A folder in the corpus for the files of one addition, until `finish` puts them there.
 
-    What a killed addition has left is put there by the next one.
+    The next addition puts the files of a killed one there.
     """
 
     def __init__(self, corpus: Path, program: str, version: str = "", root: str = "") -> None:
@@ -136,7 +136,7 @@ class Incoming:
         self._held.close()
 
     def finish(self, jobs: int = 2, measure: bool = False, progress: bool = False) -> Added:
-        """Put what was found into the manifest, with its -Oz code bytes if `measure`."""
+        """Put the modules into the manifest, with their -Oz code bytes if `measure`."""
         added = Added()
         with file_errors(self.corpus):
             found = list(_items(self.folder, added))
@@ -192,7 +192,7 @@ def _additions(incoming: Path) -> list[Path]:
 
 
 def forget(folder: Path) -> None:
-    """Delete what an addition has written; a folder with anything else in it stays."""
+    """Delete the files of an addition; a folder with anything else in it stays."""
     for file in sorted(folder.iterdir(), key=lambda file: file.name == "lock"):
         if _WRITTEN.fullmatch(file.name) and (file.is_file() or file.is_symlink()):
             file.unlink()
@@ -213,7 +213,7 @@ def _free(folder: Path) -> Any:
 
 
 def _items(folder: Path, added: Added) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """What a build has left in a folder, in the order in which it was compiled."""
+    """The modules that a build has left in a folder, in the order in which they were compiled."""
     if not (folder / "program.json").is_file():
         return  # it was killed before it began
     try:
@@ -237,7 +237,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def level_of(flags: Sequence[str]) -> str:
-    """The level at which a module with these flags was compiled. (-O0 is replaced by -Oz.)"""
+    """The level at which a module with these flags was compiled. (-Oz takes the place of -O0.)"""
     levels = [flag[2:] or "1" for flag in flags if re.fullmatch(r"-O\w*", flag)]
     return {"0": "z", "": "1"}.get(levels[-1], levels[-1]) if levels else "z"
 
@@ -252,7 +252,7 @@ def module_of(bitcode: Path, entry: Mapping[str, Any], measure: bool) -> Module:
             size = compile_bitcode(bitcode, Path(folder) / "module.o")
     has_code = _CODE.search(text) is not None and size != 0
 
-    def named(value: str) -> str:  # what a file name has may not be UTF-8
+    def named(value: str) -> str:  # a file name may not be UTF-8
         return value.encode(errors="replace").decode()
 
     return Module(
@@ -274,8 +274,8 @@ def module_of(bitcode: Path, entry: Mapping[str, Any], measure: bool) -> Module:
 
 
 def wrappers(folder: Path, all_names: bool = False) -> dict[str, str]:
-    """Write compilers into `folder` that record while MLBRIDGE_CORPUS_INCOMING is set; returns what
-    is to be set to use them. They stay, since build folders keep the path of their compiler.
+    """Write compilers into `folder` that record while MLBRIDGE_CORPUS_INCOMING is set; returns the
+    variables to set to use them. They stay, since build folders keep the path of their compiler.
 
     With `all_names` also those that stand for any compiler: cc, gcc, c++, g++.
     """
@@ -326,8 +326,8 @@ def build(
     quiet: bool = False,
     **finishing: Any,
 ) -> tuple[int, Added, str]:
-    """Run a build in `folder` and keep what clang compiles; its exit code, and what it printed if
-    `quiet`. What was compiled before a failure is kept."""
+    """Run a build in `folder` and keep the modules that clang compiles, also before a failure; its
+    exit code, the result, and its output if `quiet`."""
     where = (folder or Path.cwd()).absolute()
     with Incoming(corpus, program, version, str(where)) as incoming:
         place = incoming.corpus / WRAPPERS / ("all" if all_names else "clang")
@@ -339,8 +339,8 @@ def build(
         except OSError as error:
             forget(incoming.folder)
             raise NotFound(f"{command[0]}: cannot be run: {error.strerror}") from None
-        said = (done.stdout or b"").decode(errors="replace")
-        return done.returncode, incoming.finish(**finishing), said
+        printed = (done.stdout or b"").decode(errors="replace")
+        return done.returncode, incoming.finish(**finishing), printed
 
 
 # compile_commands.json
@@ -353,7 +353,7 @@ def compile_commands(
     version: str = "",
     **finishing: Any,
 ) -> Added:
-    """Compile again what a compile_commands.json lists, with clang-22 instead of its compiler."""
+    """Compile the files of a compile_commands.json again, with clang-22 instead of its compiler."""
     listed = read_json(file)
     entries, problems = [], []
     try:
@@ -362,19 +362,19 @@ def compile_commands(
         for entry in listed:
             words = entry["arguments"] if entry.get("arguments") is not None else entry["command"]
             folder = str(file.parent.absolute() / entry["directory"])
-            what = str(entry.get("file", folder))
+            source = str(entry.get("file", folder))
             if isinstance(words, str):
                 try:
                     words = shlex.split(words)
                 except ValueError as error:  # a quotation that does not end
-                    problems.append(f"{what}: {error}: {words[:200]}")
+                    problems.append(f"{source}: {error}: {words[:200]}")
                     continue
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-                raise TypeError(f"the arguments of {what} are no list of texts")
+                raise TypeError(f"the arguments of {source} are no list of texts")
             if words:
                 entries.append((folder, words))
             else:
-                problems.append(f"{what}: its command is empty")
+                problems.append(f"{source}: its command is empty")
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidModel(f"{file}: not a compile_commands.json: {shortly(error)}") from None
     if not listed:
@@ -385,7 +385,7 @@ def compile_commands(
     return added
 
 
-#: What may stand in front of a compiler.
+#: Programs that may stand in front of a compiler.
 LAUNCHERS = re.compile(
     r"(ccache|sccache|buildcache|distcc|icecc|gomacc|time|nice|env|nohup)(\.exe)?"
 )
@@ -466,9 +466,11 @@ def compile_all(
         with ThreadPoolExecutor(jobs) as pool:
             work = pool.map(one, range(len(entries)))
             hidden = None if progress else True
-            said = list(tqdm(work, total=len(entries), unit="file", disable=hidden, leave=False))
+            all_seen = list(
+                tqdm(work, total=len(entries), unit="file", disable=hidden, leave=False)
+            )
         added = incoming.finish(jobs=jobs, progress=progress, **finishing)
-        for seen in said:
+        for seen in all_seen:
             added.problems += seen.problems
             added.left_out += seen.left_out
             added.without.update(seen.without)
@@ -481,9 +483,9 @@ def compile_all(
 def embedded(
     corpus: Path, files: Iterable[Path], program: str, version: str = "", **finishing: Any
 ) -> Added:
-    """Add what `clang -Xclang -fembed-bitcode=all` has put into objects (.llvmbc and .llvmcmd).
+    """Add the bitcode that `clang -Xclang -fembed-bitcode=all` puts into objects, into .llvmbc.
 
-    (Without -Xclang, clang embeds what its passes have left, and nothing tells that apart.)
+    (Without -Xclang, clang embeds optimized bitcode, and nothing tells that apart.)
     """
     with Incoming(corpus, program, version) as incoming:
         problems = []
@@ -491,31 +493,31 @@ def embedded(
             try:
                 _embedded(file, incoming.folder / f"{number:08}")
             except (OSError, Error) as error:
-                said = str(error)
-                problems.append(said if said.startswith(f"{file}") else f"{file}: {said}")
+                text = str(error)
+                problems.append(text if text.startswith(f"{file}") else f"{file}: {text}")
         added = incoming.finish(**finishing)
         added.problems += problems
         return added
 
 
 def _embedded(file: Path, target: Path) -> None:
-    found = {s.name: bytes(s.contents) for s in sections(read_file(file), str(file))}
-    if not found.get(b".llvmbc"):
+    contents = {s.name: bytes(s.contents) for s in sections(read_file(file), str(file))}
+    if not contents.get(b".llvmbc"):
         raise InvalidModel("no bitcode (.llvmbc); compile with -Xclang -fembed-bitcode=all")
-    words = found.get(b".llvmcmd", b"").decode(errors="replace").split("\0")
-    said = dict(pairwise(words))
+    words = contents.get(b".llvmcmd", b"").decode(errors="replace").split("\0")
+    options = dict(pairwise(words))
     if not any(word.startswith("-O") and word != "-O0" for word in words):
         raise InvalidModel("compiled at -O0, so that passes skip every function; compile at -Oz")
-    source = said.get("-main-file-name", "")
+    source = options.get("-main-file-name", "")
     stripped = target.with_suffix(".part")
-    stripped.write_bytes(found[b".llvmbc"])
+    stripped.write_bytes(contents[b".llvmbc"])
     _run(["opt-22", "-strip-debug", "-passes=", str(stripped), "-o", str(target)], "opt-22")
     stripped.unlink()
     entry = {
         "source": source or file.name,
         "language": "c" if source.endswith((".c", ".i")) else "c++",
         "flags": [word for word in words if word.startswith(("-O", "-f", "-m", "-std"))],
-        "target": said.get("-triple", ""),
+        "target": options.get("-triple", ""),
     }
     target.rename(target.with_suffix(".bc"))
     write(target.with_suffix(".json"), json.dumps(entry).encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Adds programs from source packages of Debian and PyPI. What their builds need, users install."""
+"""Adds programs from source packages of Debian and PyPI. Users install their build dependencies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _tail(text: str) -> str:
 
 
 def _call(command: Sequence[str], folder: Path) -> tuple[int, str]:
-    """The exit code of a command, and what it printed."""
+    """The exit code of a command, and its output."""
     try:
         done = subprocess.run(
             command,
@@ -100,7 +100,7 @@ class Apt:
         self._updated = True
 
     def have_lists(self) -> bool:
-        """Whether an update of an earlier run left package indexes."""
+        """True if an update of an earlier run left package indexes."""
         return any((self._home / "lists").glob("*_Sources*"))
 
     def download(self, package: str, folder: Path, *, whole: bool = False) -> None:
@@ -124,14 +124,16 @@ class Apt:
         """The versions that the source lists offer."""
         output = self._run(["madison", package], self._home, "apt-cache")[1]
         rows = [[cell.strip() for cell in line.split("|")] for line in output.splitlines()]
-        found = [r[1] for r in rows if len(r) == 3 and r[0] == package and r[2].endswith("Sources")]
-        return list(dict.fromkeys(found))
+        versions = [
+            r[1] for r in rows if len(r) == 3 and r[0] == package and r[2].endswith("Sources")
+        ]
+        return list(dict.fromkeys(versions))
 
 
 def debian(
     corpus: Path, package: str, program: str = "", *, apt: Apt | None = None, **finishing: Any
 ) -> Added:
-    """Add what clang compiles in the build of a Debian source package, NAME or NAME=VERSION.
+    """Add the modules that the build of a Debian source package, NAME or NAME=VERSION, compiles.
 
     NotFound names the build dependencies that are missing.
     """
@@ -145,12 +147,12 @@ def debian(
         apt.download(package, folder, whole=True)
         (description,) = folder.glob("*.dsc")
         tree = folder / "source"
-        code, said = _call(["dpkg-source", "-x", description.name, tree.name], folder)
+        code, output = _call(["dpkg-source", "-x", description.name, tree.name], folder)
         if code != 0:
-            raise Unsupported(f"{package}: dpkg-source failed:\n{_tail(said)}")
-        code, said = _call(["dpkg-checkbuilddeps", "-B", "-I", "-Pnocheck,nodoc"], tree)
+            raise Unsupported(f"{package}: dpkg-source failed:\n{_tail(output)}")
+        code, output = _call(["dpkg-checkbuilddeps", "-B", "-I", "-Pnocheck,nodoc"], tree)
         if code != 0:
-            missing = said.strip().rpartition("dependencies: ")[2]
+            missing = output.strip().rpartition("dependencies: ")[2]
             name = package.partition("=")[0]
             raise NotFound(
                 f"{package}: packages are missing that its build needs: {missing}; "
@@ -175,7 +177,7 @@ def debian(
 
 
 def pypi(corpus: Path, name: str, program: str = "", **finishing: Any) -> Added:
-    """Add what clang compiles in the build of a source distribution, NAME or NAME==VERSION."""
+    """Add the modules that the build of a source distribution (NAME or NAME==VERSION) compiles."""
     match = PYPI.fullmatch(name)
     if match is None:
         raise InvalidArgument(f"{name!r} is no package of PyPI, such as regex or regex==2024.5.15")
@@ -183,18 +185,18 @@ def pypi(corpus: Path, name: str, program: str = "", **finishing: Any) -> Added:
     with tempfile.TemporaryDirectory(prefix="mlbridge-pypi-") as temporary:
         folder = Path(temporary)
         source = ["--no-deps", "--no-binary", match[1]]
-        code, said = _call([*pip, "download", *source, "-d", "archive", name], folder)
+        code, output = _call([*pip, "download", *source, "-d", "archive", name], folder)
         archives = list(folder.glob("archive/*.tar.gz"))
         if code != 0 or len(archives) != 1:
-            raise NotFound(f"{name}: pip gave no source distribution:\n{_tail(said)}")
+            raise NotFound(f"{name}: pip gave no source distribution:\n{_tail(output)}")
         unpacked = folder / "source"
         unpacked.mkdir()
         # GNU tar refuses members that lead out of the folder.
         unpack = ["tar", "--no-same-owner", "--no-same-permissions", "-xf", str(archives[0])]
-        code, said = _call(unpack, unpacked)
+        code, output = _call(unpack, unpacked)
         trees = list(unpacked.iterdir())
         if code != 0 or len(trees) != 1:
-            raise Unsupported(f"{archives[0].name}: not a source distribution:\n{_tail(said)}")
+            raise Unsupported(f"{archives[0].name}: not a source distribution:\n{_tail(output)}")
         tree = trees[0]
         version = tree.name.rpartition("-")[2]
         command = [*pip, "wheel", "--no-deps", "--no-cache-dir", "-w", str(folder / "wheel"), "."]
@@ -204,18 +206,18 @@ def pypi(corpus: Path, name: str, program: str = "", **finishing: Any) -> Added:
 def _built(
     corpus: Path,
     command: list[str],
-    what: str,
+    package: str,
     program: str,
     version: str,
     tree: Path,
     finishing: dict[str, Any],
 ) -> Added:
-    code, added, said = build(
+    code, added, output = build(
         corpus, command, program, version, folder=tree, all_names=True, quiet=True, **finishing
     )
     if code != 0:
         raise Unsupported(
-            f"{what}: its build ended with {code} (kept before that: {added.new} modules):\n"
-            f"{_tail(said)}"
+            f"{package}: its build ended with {code} (kept before that: {added.new} modules):\n"
+            f"{_tail(output)}"
         )
     return added

@@ -5,7 +5,7 @@ The compiler wrappers of `mlbridge corpus add` run this file before each real co
 
     python -I -S record.py INCOMING COMPILER ARGUMENT...
 
-Whatever goes wrong here is a line in INCOMING/problems, what is no module of C or C++ one in
+Whatever goes wrong here is a line in INCOMING/problems, a file that is no module of C or C++ one in
 INCOMING/left-out, and the build goes on. Only the standard library is imported, and little of it,
 since this starts once for each file.
 """
@@ -36,7 +36,7 @@ FORTRAN = (
     *(".f", ".for", ".ftn", ".fpp", ".f77", ".f90", ".f95", ".f03", ".f08"),
     *(".F", ".FOR", ".FTN", ".FPP", ".F77", ".F90", ".F95", ".F03", ".F08"),
 )
-#: What isn't kept, by what the driver calls its language, or by its suffix.
+#: Files that aren't kept, by the driver's name for their language, or by their suffix.
 OTHERS = {
     **dict.fromkeys(("assembler", "assembler-with-cpp", ".s", ".S", ".sx"), "assembler"),
     **dict.fromkeys(("f77", "f95", "f77-cpp-input", "f95-cpp-input"), "Fortran"),
@@ -54,7 +54,7 @@ OTHERS = {
     ".rs": "Rust",
     ".swift": "Swift",
 }
-#: Why a command of the front end makes no code.
+#: The reasons why commands of the front end make no code.
 NO_CODE = {
     "-E": "only preprocessed",
     "-Eonly": "only preprocessed",
@@ -67,20 +67,20 @@ NO_CODE = {
     "-emit-reduced-module-interface": "a module's interface",
 }
 TRIAL = "an attempt of a configuration"
-#: What configure scripts, CMake, Meson, SCons, waf and distutils try out; not part of the program.
+#: Files that configure scripts, CMake, Meson, SCons, waf and distutils try out, not the program.
 #: (CMake has a target's own generated sources in CMakeFiles/NAME.dir.)
 TRIED = re.compile(
     r"(^|/)((conftest|_configtest)\.\w+$|CMakeFiles/(?!([^/]+/)*[^/]+\.dir(/|$))|CMakeTmp(/|$)"
     r"|meson-private(/|$)|\.sconf_temp/|\.conf_check_\w+(/|$))"
 )
 TRIED_ANYWHERE = re.compile(r"/share/cmake(-[\d.]+)?/Modules/|^/dev/null$")
-# What the driver says that it does not take.
+# Errors of the driver about options that it does not take.
 ERROR = re.compile(r"(?m)^\S*clang\S*: error: (.*)$")
 UNKNOWN = re.compile(
     r"unknown argument:? '([^']+)'|unsupported option '([^']+)'"
     r"|unsupported argument '[^']*' to option '([^']+)'|unsupported value '[^']*' in '([^']+)'"
 )
-#: How often options are left out that the driver has named; it names all of one kind at once.
+#: The most times that options are left out which the driver names; it names all of a kind at once.
 MOST_TRIES = 10
 # Options of GCC that clang takes for its own, with other files.
 OF_GCC = re.compile(r"-f(plugin(-arg-\S+?)?|profile-use|auto-profile|branch-probabilities)(=.*)?")
@@ -107,7 +107,7 @@ CC1_SINGLE = re.compile(
     r"|module-file-deps|(debug-info-kind|debugger-tuning|dwarf-\w+|f(debug|coverage)-compilation-dir"
     r"|ftime-trace|stats-file|fpass-plugin|flto|fembed-bitcode)(=.*)?)"
 )
-# What -### prints: a line for each command, with each word in quotes.
+# The output of -###: a line for each command, with each word in quotes.
 WORD = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 COMMAND_LINE = re.compile(r'^( "(?:[^"\\]|\\.)*")+$', re.DOTALL | re.MULTILINE)
 # Variables by which the compiler would write something twice.
@@ -115,11 +115,11 @@ VARIABLES = ("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "CC_PRINT_OPTIONS", "
 
 
 class Unrecorded(Exception):
-    """Why there is no bitcode of a compilation."""
+    """The reason why there is no bitcode of a compilation."""
 
 
 class Seen:
-    """What a command line came to, but for what was recorded; a line each."""
+    """The results of a command line but for its bitcode, a line each."""
 
     def __init__(self) -> None:
         self.recorded = 0
@@ -128,12 +128,12 @@ class Seen:
         self.without: list[str] = []  #: options that clang does not have
 
     def files(self) -> dict[str, list[str]]:
-        """By the names of the files in which an addition has them."""
+        """The lines by the names of the files in which an addition has them."""
         return {"problems": self.problems, "left-out": self.left_out, "without": self.without}
 
 
 def expanded(arguments: Iterable[str], folder: str) -> Iterator[str]:
-    """With the contents of response files (@FILE)."""
+    """The arguments with the contents of response files (@FILE)."""
     for argument in arguments:
         path = os.path.join(folder, argument[1:])
         if argument.startswith("@") and os.path.isfile(path):
@@ -175,28 +175,28 @@ def inputs(arguments: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def front_ends(compiler: str, arguments: Sequence[str], folder: str) -> tuple[list[list[str]], str]:
-    """The commands of clang's front end (cc1) for a command line, and what else the driver says."""
-    said = run([compiler, "-###", *arguments], folder).stderr.decode(errors="surrogateescape")
+    """The commands of clang's front end (cc1) for a command line, and the driver's other output."""
+    output = run([compiler, "-###", *arguments], folder).stderr.decode(errors="surrogateescape")
     found = []
-    for line in COMMAND_LINE.finditer(said):
+    for line in COMMAND_LINE.finditer(output):
         words = [re.sub(r"(?s)\\(.)", r"\1", word) for word in WORD.findall(line[0])]
         if words[1:2] == ["-cc1"] and "-x" in words:
             found.append(words)
-    return found, COMMAND_LINE.sub("", said)
+    return found, COMMAND_LINE.sub("", output)
 
 
 def understood(
     compiler: str, arguments: list[str], folder: str, foreign: bool, seen: Seen
 ) -> tuple[list[list[str]], list[str], list[str]]:
-    """The commands of the front end, the driver's arguments of which they are, and what it says is
-    wrong. Those of a foreign compiler are left out if clang does not have them."""
+    """The commands of the front end, the driver's arguments that lead to them, and its errors.
+    Arguments of a foreign compiler that clang does not have are left out."""
     given = list(arguments)
     if foreign:
         given = [a for a in given if not OF_GCC.fullmatch(a)]
         seen.without += [a for a in arguments if OF_GCC.fullmatch(a)]
     for _ in range(MOST_TRIES):
-        commands, said = front_ends(compiler, given, folder)
-        errors = ERROR.findall(said)
+        commands, output = front_ends(compiler, given, folder)
+        errors = ERROR.findall(output)
         unknown = [
             next(filter(None, found)) for error in errors for found in UNKNOWN.findall(error)
         ]
@@ -213,8 +213,8 @@ def understood(
 
 
 def without_pch(words: Sequence[str], folder: str, changed: bool) -> list[str]:
-    """The front end's command with the header itself instead of what was precompiled, which would
-    have to be there, be clang-22's, and be of the same level."""
+    """The front end's command with the header itself instead of the precompiled one, which would
+    have to be there, be clang-22's, and have the same level."""
     kept: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -248,13 +248,13 @@ def run(command: Sequence[str], folder: str) -> subprocess.CompletedProcess[byte
 
 
 def is_tried(place: str, folder: str, root: str) -> bool:
-    """Whether a configuration tries this file out, in this folder."""
+    """True for a file that a configuration tries out, in this folder."""
     inside = (os.path.relpath(path, root) for path in (place, folder))
     return bool(TRIED_ANYWHERE.search(place)) or any(TRIED.search(path) for path in inside)
 
 
 def left_out(file: str, language: str, folder: str, root: str) -> str:
-    """Why an input is no module, as far as its name tells; else ""."""
+    """The reason why an input is no module, as far as its name tells; else ""."""
     if file == "-":
         return "standard input"
     if is_tried(os.path.normpath(os.path.join(folder, file)), folder, root):
@@ -287,10 +287,10 @@ def record(
     if not files and (absent := [a for a in given if a.startswith("@")]):
         raise Unrecorded(f"{absent[0]}: there is no such file")
     whys = [left_out(file, language, folder, root) for file, language in files]
-    if all(whys):  # also linking, and what asks the compiler about itself
+    if all(whys):  # also linking, and questions to the compiler about itself
         seen.left_out += [f"{file}: {why}" for (file, _), why in zip(files, whys, strict=True)]
         return seen
-    seen.left_out += [  # of which the front end isn't called
+    seen.left_out += [  # for which the front end isn't called
         f"{file}: {why}"
         for (file, _), why in zip(files, whys, strict=True)
         if why and os.path.splitext(file)[1] in (".s", *FORTRAN)
@@ -313,16 +313,16 @@ def record(
         except Unrecorded as error:
             seen.problems.append(str(error))
     first = next((file for file, _ in files), "")
-    for said in errors:
-        seen.problems.append(said if "'" in said and first in said else f"{first}: {said}")
+    for error in errors:
+        seen.problems.append(error if "'" in error and first in error else f"{first}: {error}")
     if not commands and not errors:
         seen.left_out.append(f"{first}: nothing is compiled")
     return seen
 
 
 def unit(words: Sequence[str], given: Sequence[str], folder: str, root: str, name: str) -> str:
-    """Keep what a command of the front end compiles, in files that begin with `name`. If that is no
-    module, says why; raises Unrecorded."""
+    """Keep the module that a command of the front end compiles, in files that begin with `name`. If
+    it is no module, returns the reason; raises Unrecorded."""
     source, kind = words[-1], words[words.index("-x") + 1]
     place = os.path.normpath(os.path.join(folder, source))
     if is_tried(place, folder, root):
@@ -344,8 +344,8 @@ def unit(words: Sequence[str], given: Sequence[str], folder: str, root: str, nam
     validated = ["-fno-validate-pch"] if "-fno-validate-pch" in words else []
     done = run([*cc1(words, options), *validated, "-o", target, source], folder)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").splitlines()
-        why = next((line for line in said if "error:" in line), f"exit {done.returncode}")
+        errors = done.stderr.decode(errors="replace").splitlines()
+        why = next((line for line in errors if "error:" in line), f"exit {done.returncode}")
         raise Unrecorded(f"{source}: {why}")
     entry = {
         "source": os.path.relpath(place, root),

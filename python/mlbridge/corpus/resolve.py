@@ -23,10 +23,10 @@ def opened(corpus: Any, part: str) -> Corpus | None:
     elif isinstance(corpus, (str, os.PathLike)) and is_corpus(Path(corpus)):
         corpus = open(Path(corpus))
     if isinstance(corpus, Corpus):
-        found = corpus.part(part) if part else corpus
-        if not len(found):
+        modules = corpus.part(part) if part else corpus
+        if not len(modules):
             raise NotFound(f"{corpus.path}: there is no module")
-        return found
+        return modules
     if part:
         raise InvalidArgument(f"{corpus} is no corpus, which alone has parts such as '{part}'")
     return None
@@ -35,7 +35,7 @@ def opened(corpus: Any, part: str) -> Corpus | None:
 def module_files(corpus: Any) -> list[str]:
     """The modules in files and folders, sorted in each folder."""
     places = [corpus] if isinstance(corpus, (str, os.PathLike)) else corpus
-    found: list[str] = []
+    files: list[str] = []
     for place in map(Path, places):
         if place.is_dir():
             inside = sorted(p for p in place.rglob("*") if p.suffix in SUFFIXES)
@@ -43,7 +43,7 @@ def module_files(corpus: Any) -> list[str]:
             inside = [place]
         else:
             raise NotFound(f"{place} is not there; expected modules or a folder of them")
-        found += [str(path.absolute()) for path in inside]
-    if not found:
+        files += [str(path.absolute()) for path in inside]
+    if not files:
         raise NotFound(f"{corpus}: there is no module (.bc or .ll)")
-    return found
+    return files

@@ -9,7 +9,7 @@
     wrappers/                compilers that record
 
 A shard is complete before a manifest names it, and files only ever appear whole, so a reader needs
-no lock. Writers hold the lock of the folder. They only delete what they have made, and nothing
+no lock. Writers hold the lock of the folder. They only delete files of their own, and nothing
 through a link.
 """
 
@@ -40,7 +40,7 @@ NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 HASH = re.compile(r"[0-9a-f]{40}")
 SHARD = re.compile(r"\d{5}-[0-9a-f]{8}")
 INCOMING, WRAPPERS, LOCK = "incoming", "wrappers", ".lock"
-#: What one addition has found.
+#: The folder of one addition.
 ADDITION = re.compile(r"[0-9a-f]{12}")
 _PARTIAL = re.compile(r"\.(manifest|\d{5}-[0-9a-f]{8})\.parquet\.\d+-[0-9a-f]{8}")
 #: Bytes of bitcode in a shard. Compressed together they take a fifth less than one by one.
@@ -115,15 +115,15 @@ class Corpus:
 
     def find(self, name: str) -> Module:
         """The module with a hash, the beginning of one, or a name. NotFound, InvalidArgument."""
-        found = [m for m in self.modules if name in (m.hash, m.name)]
-        if not found and len(name) >= 4:
-            found = [m for m in self.modules if m.hash.startswith(name)]
-        if not found:
+        matching = [m for m in self.modules if name in (m.hash, m.name)]
+        if not matching and len(name) >= 4:
+            matching = [m for m in self.modules if m.hash.startswith(name)]
+        if not matching:
             raise NotFound(f"{self.path}: no module '{name}'; expected a hash or PROGRAM/SOURCE")
-        if len(found) > 1:
-            hashes = ", ".join(m.hash[:12] for m in found[:5])
-            raise InvalidArgument(f"{self.path}: '{name}' is {len(found)} modules: {hashes}")
-        return found[0]
+        if len(matching) > 1:
+            hashes = ", ".join(m.hash[:12] for m in matching[:5])
+            raise InvalidArgument(f"{self.path}: '{name}' is {len(matching)} modules: {hashes}")
+        return matching[0]
 
     def read(self, module: Module) -> bytes:
         """The bitcode of a module. InvalidModel if the shard is damaged."""
@@ -149,7 +149,7 @@ class Corpus:
         return target
 
     def place(self, module: Module, folder: str | os.PathLike[str] | None = None) -> Path:
-        """Where `extract` puts a module, whether or not it is there."""
+        """The file in which `extract` puts a module, whether or not it is there."""
         if folder is None:
             key = hashlib.blake2b(os.fsencode(self.path.resolve()), digest_size=8).hexdigest()
             folder = cache() / "modules" / key
@@ -170,13 +170,13 @@ class Corpus:
             raise InvalidArgument(f"parts are {dict(parts)}, expected names with positive shares")
         with lock(self.path):
             now = open(self.path)
-            made = _read_split(self.path)
+            stated = _read_split(self.path)
             shares = {name: share / total for name, share in parts.items()}
-            asked = {"seed": seed, "parts": shares}
-            before = {key: made.get(key) for key in asked}
-            if made and before != asked:
+            wanted = {"seed": seed, "parts": shares}
+            before = {key: stated.get(key) for key in wanted}
+            if stated and before != wanted:
                 raise InvalidArgument(f"{self.path}: already split, with {json.dumps(before)}")
-            assigned: dict[str, str] = dict(made.get("programs", {}))
+            assigned: dict[str, str] = dict(stated.get("programs", {}))
             counts = dict.fromkeys([*parts, *assigned.values()], 0)
             for part in assigned.values():
                 counts[part] += 1
@@ -186,7 +186,7 @@ class Corpus:
                 part = max(parts, key=lambda n: shares[n] * size - counts[n])
                 assigned[program] = part
                 counts[part] += 1
-            _write_split(self.path, {**asked, "programs": assigned})
+            _write_split(self.path, {**wanted, "programs": assigned})
         return open(self.path)
 
 
@@ -195,12 +195,12 @@ def _random(seed: int, program: str) -> bytes:
 
 
 def cache() -> Path:
-    """Where this package keeps what can be made again."""
+    """The folder in which this package keeps files that can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlbridge"
 
 
 def home() -> Path:
-    """Where corpora lie that are known by their name: $MLBRIDGE_CORPORA, or below
+    """The folder of corpora that are known by their name: $MLBRIDGE_CORPORA, or below
     $XDG_DATA_HOME."""
     if stated := os.environ.get("MLBRIDGE_CORPORA"):
         return Path(stated)
@@ -221,7 +221,7 @@ def place_of(name_or_path: str | os.PathLike[str]) -> Path:
 
 
 def is_corpus(path: Path) -> bool:
-    """Whether a folder is a corpus."""
+    """True for the folder of a corpus."""
     return (path / MANIFEST).is_file()
 
 
@@ -235,7 +235,7 @@ def open(name_or_path: str | os.PathLike[str]) -> Corpus:
 
 
 def names() -> list[str]:
-    """The corpora that are known by their name."""
+    """The names of corpora."""
     folder = home()
     if not folder.is_dir():
         return []
@@ -246,7 +246,7 @@ def names() -> list[str]:
 
 
 def arrow() -> Any:
-    """pyarrow.parquet and pyarrow, which only this part of the package needs."""
+    """pyarrow with pyarrow.parquet, which only this part of the package needs."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -394,7 +394,7 @@ def append(path: Path, found: Iterable[tuple[Module, Path]]) -> int:
 
 
 def _forget_left(path: Path, listed: set[str]) -> None:
-    """Delete what a writer that was killed has left, and nothing else."""
+    """Delete files that a killed writer has left, and nothing else."""
     folders = [path, *([] if (path / SHARDS).is_symlink() else [path / SHARDS])]
     for left in (file for folder in folders for file in folder.glob("*")):
         if left.is_symlink() or not left.is_file():
@@ -405,7 +405,7 @@ def _forget_left(path: Path, listed: set[str]) -> None:
 
 
 def _has_bitcode(file: Path) -> bool:
-    """Whether it is a shard, which only appears when it is whole."""
+    """True for a shard, which only appears when it is whole."""
     pa = arrow()
     with contextlib.suppress(OSError, ValueError, pa.ArrowException):
         return bool(pa.parquet.read_schema(file).names == ["hash", "bitcode"])
@@ -413,8 +413,8 @@ def _has_bitcode(file: Path) -> bool:
 
 
 def _is_earlier(path: Path) -> bool:
-    """Whether a folder is a corpus from before they had a marker: it has the manifest of one, or
-    nothing but what a first addition leaves that was killed."""
+    """True for a corpus from before they had a marker: it has the manifest of one, or only files of
+    a first addition that was killed."""
     manifest = path / MANIFEST
     if manifest.is_file():
         pa = arrow()
@@ -422,10 +422,10 @@ def _is_earlier(path: Path) -> bool:
             return (pa.parquet.read_schema(manifest).metadata or {}).items() >= FORMAT.items()
         return False
 
-    def only(folder: Path, what: re.Pattern[str]) -> bool:
+    def only(folder: Path, names: re.Pattern[str]) -> bool:
         inside = [] if not folder.exists() else [*folder.iterdir()]
         return not folder.is_symlink() and all(
-            what.fullmatch(file.name) and not file.is_symlink() for file in inside
+            names.fullmatch(file.name) and not file.is_symlink() for file in inside
         )
 
     ours = re.compile("|".join(map(re.escape, (LOCK, INCOMING, WRAPPERS, SHARDS))))
@@ -436,7 +436,7 @@ def _is_earlier(path: Path) -> bool:
         only(path, ours)
         and (path / LOCK).is_file()
         and not (path / LOCK).stat().st_size
-        and all(only(path / name, what) for name, what in parts)
+        and all(only(path / name, names) for name, names in parts)
     )
 
 

@@ -108,12 +108,12 @@ class Agents:
 
     def info(self, agent: str) -> dict[str, Any]:
         """The context, the texts, the mask, and the fault if there was one."""
-        found = {"context": self.session.context, **self.layouts[agent].info()}
+        info = {"context": self.session.context, **self.layouts[agent].info()}
         if self.fault:
-            found["fault"] = self.fault
+            info["fault"] = self.fault
         if self._masked and agent == self.acting:
-            found["masked"] = True
-        return found
+            info["masked"] = True
+        return info
 
     def close(self) -> None:
         """End the compiler, or the connection."""

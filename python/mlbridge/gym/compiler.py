@@ -51,7 +51,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         render_mode: str | None = None,
         prepare: Callable[[str], str] = str,
     ) -> None:
-        """Without `signature` the environment is asked for it now, otherwise at the first reset.
+        """The environment is asked for its signature now, or at the first reset, given `signature`.
 
         Without `uri` the compiler listens in a folder of this environment. `bounds`, `choices` and
         `aside` are described at Layout. `prepare` is called with a context before each reset, and

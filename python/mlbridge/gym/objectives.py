@@ -133,19 +133,19 @@ class Time:
         return timed.ratio.mean
 
     def _built(self, module: Path, name: str, *flags: str) -> Path:
-        made = Path(self._folder.name, name)
-        compiled = [self._clang, "-Oz", *flags, "-c", "-x", "ir", str(module), "-o", f"{made}.o"]
-        link = f"OBJECT='{made}.o'; PROGRAM='{made}'; {self._link}"
+        program = Path(self._folder.name, name)
+        compiled = [self._clang, "-Oz", *flags, "-c", "-x", "ir", str(module), "-o", f"{program}.o"]
+        link = f"OBJECT='{program}.o'; PROGRAM='{program}'; {self._link}"
         for command in (compiled, link):
             ran = run(command, self._folder.name, timeout=600.0)
             if ran.code:
-                what = command if isinstance(command, str) else " ".join(command)
-                raise InvalidArgument(f"{module}: `{what}` ended with {ran.code}: {ran.reason}")
-        return made
+                shown = command if isinstance(command, str) else " ".join(command)
+                raise InvalidArgument(f"{module}: `{shown}` ended with {ran.code}: {ran.reason}")
+        return program
 
 
 def objective_of(name: str | Measure | Objective, cache: Cache | None) -> Objective | None:
-    """None for the compiler's own reward, "size"."""
+    """The objective with a name; None for the compiler's own reward, "size"."""
     if isinstance(name, Objective):
         return name
     if not isinstance(name, str) and hasattr(name, "value") and hasattr(name, "baseline"):

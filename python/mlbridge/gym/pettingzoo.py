@@ -80,7 +80,7 @@ class CompilerAEC(_Compiler, AECEnv[str, Seen, Any]):
 
 
 class CompilerParallel(_Compiler, ParallelEnv[str, Seen, Any]):
-    """The same for trainers that pass an action for every agent: all but one are ignored.
+    """The agents for trainers that pass an action for each of them: all but one are ignored.
 
     `infos[AGENT]["acts"]` is whether the agent's next action counts.
     """

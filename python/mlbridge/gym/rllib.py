@@ -32,7 +32,8 @@ class TakingTurns(Protocol):
 
 
 class TurnsEnv(MultiAgentEnv):
-    """Only the agent that acts next observes, and gets its rewards since it last observed."""
+    """Turns as an environment of RLlib: the agent that acts next observes, and gets its rewards
+    since it last observed; the others get nothing."""
 
     def __init__(self, turns: TakingTurns) -> None:
         super().__init__()

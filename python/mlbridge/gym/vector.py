@@ -82,7 +82,7 @@ class CompilerVectorEnv(SyncVectorEnv):
 
     @contextlib.contextmanager
     def _drained(self) -> Iterator[None]:
-        """If the body raises, the calls that run are waited for."""
+        """Waits for the calls that run if the body raises."""
         try:
             yield
         except BaseException:

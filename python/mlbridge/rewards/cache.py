@@ -42,9 +42,9 @@ class Cache:
         self._warned = False
 
     def get(self, kind: str, version: str, content: bytes, measure: Callable[[], float]) -> float:
-        """What was measured on this content, or what `measure` gives, which is then kept.
+        """The number kept for this content, or that of `measure`, which is then kept.
 
-        `kind` says what is measured and how, `version` with which version of the tool.
+        `kind` is the measure, `version` that of its tool.
         """
         key = _digest(kind.encode(), version.encode(), content)
         value = self._attempt(lambda database: _read(database, key))
@@ -98,7 +98,7 @@ class Cache:
                 pass
             aside = f"{self.path}.damaged-{time.time_ns()}"
             self.path.rename(aside)
-            # What SQLite would bring back into the new file.
+            # SQLite would bring its contents back into the new file.
             Path(f"{self.path}-journal").unlink(missing_ok=True)
             _log.warning("%s is damaged (%s); put aside as %s", self.path, error, aside)
 

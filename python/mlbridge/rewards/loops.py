@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What an iteration of a module's innermost loops costs, vectorized or not."""
+"""The cost of an iteration of a module's innermost loops, vectorized or not."""
 
 from __future__ import annotations
 
@@ -49,46 +49,46 @@ def iteration_cycles(module: Path, *, timeout: float = 60.0) -> float:
         tool(*mca, "-json", "marked.s", "-o", "report")
         regions = json.loads(Path(folder, "report").read_bytes())["CodeRegions"]
     cycles = [float(region["SummaryView"]["TotalCycles"]) for region in regions]
-    return sum(its / _ITERATIONS / count for its, count in zip(cycles, at_once, strict=True))
+    return sum(total / _ITERATIONS / count for total, count in zip(cycles, at_once, strict=True))
 
 
 def _elements(text: str) -> dict[tuple[str, str], int]:
-    """How many iterations a block's loop does at once, 0 if it counts nothing."""
+    """The number of iterations that a block's loop does at once, 0 if it counts nothing."""
     nodes = dict(re.findall(r"^(!\d+) = distinct (!\{.*\})$", text, re.MULTILINE))
     marks = re.findall(r'^(!\d+) = !\{!"llvm\.loop\.isvectorized"', text, re.MULTILINE)
-    found: dict[tuple[str, str], int] = {}
+    elements: dict[tuple[str, str], int] = {}
     function = block = ""
     step = 1
     for line in text.splitlines():
-        if of := _FUNCTION.match(line):
-            function, block, step = of[1], "", 1
-        elif of := _BLOCK.match(line):
-            block, step = of[1], 1
-        elif of := _STEP.match(line):
-            step = int(of[1])
-        elif of := _LOOP.match(line):
-            parts = re.findall(r"!\d+", nodes.get(of[1], ""))
+        if match := _FUNCTION.match(line):
+            function, block, step = match[1], "", 1
+        elif match := _BLOCK.match(line):
+            block, step = match[1], 1
+        elif match := _STEP.match(line):
+            step = int(match[1])
+        elif match := _LOOP.match(line):
+            parts = re.findall(r"!\d+", nodes.get(match[1], ""))
             is_main = block.startswith("vector.body")
             is_rest = not is_main and any(mark in parts for mark in marks)
-            found[function, block] = 0 if is_rest or "lver.orig" in block else step
-    return found
+            elements[function, block] = 0 if is_rest or "lver.orig" in block else step
+    return elements
 
 
 def _regions(assembly: str, elements: dict[tuple[str, str], int]) -> tuple[str, list[int]]:
-    """The assembly with those loops marked for llvm-mca, and what each does at once."""
+    """The assembly with those loops marked for llvm-mca, and the iterations each does at once."""
     lines: list[str] = []
     at_once: list[int] = []
     function = block = ""
     is_open = False
     for line in assembly.splitlines():
-        if of := _MADE.search(line):
-            function = of[1]
-        of = _LABEL.match(line)
-        if is_open and (of or line.startswith(".Lfunc_end")):
+        if match := _MADE.search(line):
+            function = match[1]
+        match = _LABEL.match(line)
+        if is_open and (match or line.startswith(".Lfunc_end")):
             lines.append(f"# LLVM-MCA-END {len(at_once)}")
             is_open = False
-        if of:
-            block = of[1] or ""
+        if match:
+            block = match[1] or ""
         lines.append(line)
         count = elements.get((function, block), 0)
         if _INNER.search(line) and count and not is_open:

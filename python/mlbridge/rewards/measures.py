@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a module, an object or a command is worth: code size, throughput, run time."""
+"""Measures of modules, objects and commands: code size, throughput, run time."""
 
 from __future__ import annotations
 
@@ -70,22 +70,22 @@ class _Measure:
         self._target: list[str] | None = None
 
     def fixed(self, module: Place) -> Self:
-        """The same for modules of the target of this one, which are then not asked for theirs."""
-        made = copy.copy(self)
+        """A copy for modules of the target of this one, which are then not asked for theirs."""
+        fixed = copy.copy(self)
         with tempfile.TemporaryDirectory(prefix="mlbridge-") as folder:
-            made._target = _target(self, os.fspath(module), _content(module), folder)
-        return made
+            fixed._target = _target(self, os.fspath(module), _content(module), folder)
+        return fixed
 
     def value(self, file: Place) -> float:
-        """Of a module (bitcode or text) on which passes have run; none is run any more."""
+        """The number of a module (bitcode or text) on which passes have run; none is run here."""
         return self._cached(file, "-Xclang", "-disable-llvm-passes")
 
     def baseline(self, module: Place) -> float:
-        """Of a module on which no pass has run, after those of the level."""
+        """The number of a module on which no pass has run, after those of the level."""
         return self._cached(module)
 
     def reward(self, file: Place, module: Place) -> Reward:
-        """Of `file` against the baseline of `module`, from which it was made."""
+        """The reward of `file` against the baseline of `module`, from which it was made."""
         return Reward(self.value(file), self.baseline(module), self.unit)
 
     def _cached(self, file: Place, *flags: str) -> float:
@@ -212,12 +212,12 @@ def run_time(
         for which in (False, True) if number % 2 == 0 else (True, False):
             text, place = places[which]
             ran[which].append(run(text, place, timeout=timeout))
-    for plain, asked in zip(ran[False], ran[True], strict=True):
+    for plain, changed in zip(ran[False], ran[True], strict=True):
         if plain.code:
             raise InvalidArgument(f"the baseline `{baseline}` ended with {plain.code}")
-        if asked.code:
-            raise PolicyFailed(f"`{command}` ended with {asked.code}")
-        if asked.stdout != plain.stdout:
+        if changed.code:
+            raise PolicyFailed(f"`{command}` ended with {changed.code}")
+        if changed.stdout != plain.stdout:
             raise PolicyFailed(f"`{command}` printed something else than `{baseline}`")
     seconds = {which: [one.seconds for one in all] for which, all in ran.items()}
     ratio = Ratio.of(a / b for a, b in zip(seconds[True], seconds[False], strict=True))
@@ -245,8 +245,8 @@ def _target(measure: _Measure, name: str, content: bytes, folder: str) -> list[s
     if content[:2] == b"BC" or content[:4] == b"\xde\xc0\x17\x0b":
         Path(folder, "module").write_bytes(content)
         head = measure._run(name, folder, "llvm-dis-22", "module", "-o", "-").stdout.head
-    found = re.search(rb'^target triple = "([^"]+)"', head, re.MULTILINE)
-    return [f"--target={os.fsdecode(found[1])}"] if found else []
+    triple = re.search(rb'^target triple = "([^"]+)"', head, re.MULTILINE)
+    return [f"--target={os.fsdecode(triple[1])}"] if triple else []
 
 
 def _regions(assembly: str) -> tuple[str, int]:

@@ -100,10 +100,10 @@ def packed(rows: Callable[[Inputs], Tensor], seen: Tensors, most: int) -> Any:
     """The input of a network in training, float32 [most, columns + 1]: the rows, with a last column
     that is 1 for those that are allowed; zeros after the last."""
     given = {name: torch.from_numpy(np.array(value)) for name, value in seen.items()}
-    made = rows(given).numpy()
-    out = np.zeros((most, made.shape[1] + 1), np.float32)
-    out[: len(made), :-1] = made
-    out[: len(made), -1] = seen[MASK]
+    values = rows(given).numpy()
+    out = np.zeros((most, values.shape[1] + 1), np.float32)
+    out[: len(values), :-1] = values
+    out[: len(values), -1] = seen[MASK]
     return out
 
 
@@ -141,7 +141,7 @@ class Scores(nn.Module):
             nn.init.zeros_(start)
 
     def scores(self, rows: Tensor) -> Tensor:
-        """From [..., rows, columns] to [..., rows]."""
+        """Scores [..., rows] of [..., rows, columns]."""
         seen = squashed(rows)
         scores: Tensor = (self.last(self.layers(0.1 * seen)) + self.beside(seen)).squeeze(-1)
         return scores

@@ -30,7 +30,7 @@ def checked(call: Callable[..., Any], given: Mapping[str, Any], what: str) -> No
 
 
 def is_union(hint: Any) -> bool:
-    """Whether several types are possible."""
+    """True if several types are possible."""
     return get_origin(hint) in (Union, UnionType)
 
 

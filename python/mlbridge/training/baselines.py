@@ -57,13 +57,13 @@ def _played(env: Any, choices: np.random.Generator, seed: int) -> dict[str, Figu
         if "oz_code_bytes" in first and env.unwrapped.measures_size:
             before = max(1, int(first["code_bytes"][0]))
             stock.append((before - int(first["oz_code_bytes"][0])) / before)
-    found = {"random": {"reward": totals["rewards"] / totals["episodes"]}}
+    figures = {"random": {"reward": totals["rewards"] / totals["episodes"]}}
     if totals["sizes"]:
-        found["random"]["over_oz"] = math.exp(totals["log_over_oz"] / totals["sizes"])
-        found["-Oz"] = {"over_oz": 1.0}
+        figures["random"]["over_oz"] = math.exp(totals["log_over_oz"] / totals["sizes"])
+        figures["-Oz"] = {"over_oz": 1.0}
         if stock:
-            found["-Oz"]["reward"] = sum(stock) / len(stock)
-    return found
+            figures["-Oz"]["reward"] = sum(stock) / len(stock)
+    return figures
 
 
 def warning(environment: str, options: Mapping[str, Any]) -> str:
@@ -87,9 +87,9 @@ def warning(environment: str, options: Mapping[str, Any]) -> str:
 
 
 def _levels(corpus: Any, part: str) -> Counter[str]:
-    found = opened(corpus, part)
-    if found is not None:
-        return Counter(f"-O{level_of(module.flags)}" for module in found)
+    modules = opened(corpus, part)
+    if modules is not None:
+        return Counter(f"-O{level_of(module.flags)}" for module in modules)
     listed = module_files(corpus)
     return Counter(_marked(Path(file)) for file in listed[:: max(1, len(listed) // LOOKED_AT)])
 

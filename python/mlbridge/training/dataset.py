@@ -82,7 +82,7 @@ def prepare(
     most `functions` to train on, and a fourth of that apart. Modules that don't compile are left
     out; InvalidArgument if nothing is left."""
     folder.mkdir()
-    found = Prepared()
+    prepared = Prepared()
     modules = list(_modules(corpus, part))
     groups = sorted({group for group, _ in modules})
     order = np.random.default_rng(seed)
@@ -90,23 +90,23 @@ def prepare(
     kept_apart = set(groups[APART - 1 :: APART] or groups[1:2])
     for number, at in enumerate(order.permutation(len(modules))):
         group, read = modules[at]
-        to, most = found.training, functions
+        to, most = prepared.training, functions
         if group in kept_apart:
-            to, most = found.apart, max(1, functions // 4)
+            to, most = prepared.apart, max(1, functions // 4)
         if len(to.functions) < most:
             work = folder / str(number)
             work.mkdir()
             left = min(most - len(to.functions), math.ceil(most / min(SHARE, len(groups))))
             try:
-                _add(optimization, read(work), work, left, rows, to, found.left_out)
+                _add(optimization, read(work), work, left, rows, to, prepared.left_out)
             except FAILED as error:
-                found.left_out[f"modules: {type(error).__name__}"] += 1
-    if not found.training.functions:
+                prepared.left_out[f"modules: {type(error).__name__}"] += 1
+    if not prepared.training.functions:
         raise InvalidArgument(
             f"{corpus}: there is no function in which the agents of {optimization.name} decide"
-            + "".join(f"; {count} {why}" for why, count in found.left_out.items())
+            + "".join(f"; {count} {why}" for why, count in prepared.left_out.items())
         )
-    return found
+    return prepared
 
 
 def _modules(corpus: Any, part: str) -> Iterator[tuple[str, Any]]:
@@ -200,11 +200,11 @@ def reward(optimization: Optimization, stock: float, cost: float) -> float:
 def rewards(optimization: Optimization, part: Part, uri: str, folder: Path) -> list[float]:
     """The reward of each function with the agents at the URI; if the compiler fails, that of twice
     stock LLVM's cost."""
-    found = []
+    gains = []
     for file, known in part.functions.items():
         try:
             cost = compiled(optimization, file, uri, folder)
         except FAILED:
             cost = 2 * known.stock
-        found.append(reward(optimization, known.stock, cost))
-    return found
+        gains.append(reward(optimization, known.stock, cost))
+    return gains

@@ -42,7 +42,7 @@ class Folder:
             yield
 
     def _is_earlier(self, path: Path) -> bool:
-        """Whether the folder was made before folders had markers."""
+        """True for a folder that was made before folders had markers."""
         names = {file.name for file in path.iterdir()}
         if names <= {"lock", PROGRESS}:  # it ended before the trainer had started
             return not any(file.stat().st_size for file in path.iterdir())
@@ -89,8 +89,8 @@ class Folder:
 
     def checkpoint(self) -> Path | None:
         """The folder of the last checkpoint that is complete."""
-        found = [p for p in self.path.glob(f"{CHECKPOINT}-*[0-9]") if p.is_dir()]
-        return max(found, key=lambda p: int(p.name.rpartition("-")[2]), default=None)
+        complete = [p for p in self.path.glob(f"{CHECKPOINT}-*[0-9]") if p.is_dir()]
+        return max(complete, key=lambda p: int(p.name.rpartition("-")[2]), default=None)
 
     def save(self, row: Row, write: Callable[[Path], None]) -> None:
         """A checkpoint that `write` fills, then a line of progress; the one before goes last."""

@@ -43,10 +43,10 @@ def configured(settings: Settings) -> dict[str, Any]:
             raise InvalidArgument(f"imitation has no '{name}'; it has {', '.join(DEFAULTS)}")
         if type(DEFAULTS[name]) is int and (type(value) is not int or value < 1):
             raise InvalidArgument(f"{name} is {value!r}; expected a number from 1")
-    made = DEFAULTS | dict(settings.settings)
-    if not isinstance(made["lr"], int | float) or not 0 < made["lr"] < math.inf:
-        raise InvalidArgument(f"lr is {made['lr']!r}; expected a number above 0")
-    return made
+    values = DEFAULTS | dict(settings.settings)
+    if not isinstance(values["lr"], int | float) or not 0 < values["lr"] < math.inf:
+        raise InvalidArgument(f"lr is {values['lr']!r}; expected a number above 0")
+    return values
 
 
 class _Network(nn.Module):

@@ -47,10 +47,10 @@ class _MaskedPolicy(_Masked):
 
     def _masked(self, forward: str, batch: Batch, **options: Any) -> Batch:
         inner, mask = self._split(batch)
-        found: Batch = getattr(super(), forward)(inner, **options)
-        for key in found.keys() & {LOGITS, TARGET_NETWORK_ACTION_DIST_INPUTS}:
-            found[key] = torch.where(mask, found[key], FORBIDDEN)
-        return found
+        results: Batch = getattr(super(), forward)(inner, **options)
+        for key in results.keys() & {LOGITS, TARGET_NETWORK_ACTION_DIST_INPUTS}:
+            results[key] = torch.where(mask, results[key], FORBIDDEN)
+        return results
 
     def compute_values(self, batch: Batch, embeddings: Any = None) -> Any:
         values: Any = super()
@@ -74,7 +74,7 @@ class MaskedDQN(_Masked, DefaultDQNTorchRLModule):
 
     def _qf_forward_helper(self, batch: Batch, encoder: Any, head: Any) -> Batch:
         inner, mask = self._split(batch)
-        found: Batch = super()._qf_forward_helper(inner, encoder, head)
+        results: Batch = super()._qf_forward_helper(inner, encoder, head)
         # RLlib draws random actions from what is not -inf.
-        found["qf_preds"] = torch.where(mask, found["qf_preds"], -torch.inf)
-        return found
+        results["qf_preds"] = torch.where(mask, results["qf_preds"], -torch.inf)
+        return results

@@ -146,12 +146,12 @@ class Functions:
 
 def rows_of(optimization: Optimization, most: int) -> dict[str, int]:
     """The number of rows that each agent's observations have."""
-    found = {}
+    rows = {}
     for name, signature in optimization.agents.items():
         [mask] = [spec for spec in signature.inputs if spec.name == "action_mask"]
         length = mask.shape[0]
-        found[name] = length if length > 0 else min(most, (mask.maximum or (most,))[0])
-    return found
+        rows[name] = length if length > 0 else min(most, (mask.maximum or (most,))[0])
+    return rows
 
 
 def ones(signature: Signature) -> dict[str, Any]:
@@ -342,12 +342,12 @@ class Trainer(rllib.Iterations):
         """Writes AGENT.onnx for each agent, and those of the imitation into a folder of their own;
         the card has the costs of both and of the heuristic."""
         uris = {"random": RANDOM, "the heuristic": HEURISTIC}
-        for when, place, made in (
+        for when, place, trained in (
             ("its imitation", path / "imitation", self._imitation or {}),
             ("after PPO", path, self._scores()),
         ):
             place.mkdir(exist_ok=True)
-            for name, network in made.items():
+            for name, network in trained.items():
                 decisions = self.prepared.training.decisions[name]
                 signature = self._optimization.agents[name]
                 networks.export(
@@ -368,8 +368,8 @@ class Trainer(rllib.Iterations):
             for what, part in parts.items():
                 cells = []
                 for uri in uris.values():
-                    found = rewards(self._optimization, part, uri, Path(folder))
-                    ratio = Ratio.of(math.exp(-gain) for gain in found)
+                    gains = rewards(self._optimization, part, uri, Path(folder))
+                    ratio = Ratio.of(math.exp(-gain) for gain in gains)
                     cells.append(str(ratio) if ratio else "none")
                 lines.append(f"| {len(part.functions)} {what} | {' | '.join(cells)} |")
         if out := self.prepared.left_out:

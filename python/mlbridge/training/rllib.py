@@ -59,10 +59,10 @@ class _Learner(APPOTorchLearner):
 
     def update(self, *given: Any, **named: Any) -> Any:
         """Gives the thread a batch."""
-        found = super().update(*given, **named)
+        losses = super().update(*given, **named)
         if self._died is not None:
             raise self._died
-        return found
+        return losses
 
 
 class KeepsError:
@@ -224,14 +224,14 @@ class Iterations:
         before = self._steps
         while self._steps == before:  # all env runners may have been killed
             try:
-                found = self._algo.train()
+                result = self._algo.train()
             except Error:
                 raise
             except Exception as error:
                 raise PolicyFailed(ending("learner", error)) from error
-            self._steps = int(found.get("num_env_steps_sampled_lifetime", 0))
+            self._steps = int(result.get("num_env_steps_sampled_lifetime", 0))
         totals: dict[str, float] = {}
-        for key, value in found["env_runners"].items():
+        for key, value in result["env_runners"].items():
             if key.startswith(OURS) and not math.isnan(value):  # NaN if no episode ended
                 totals[key.removeprefix(OURS)] = float(value)
         return self._steps, totals

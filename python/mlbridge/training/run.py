@@ -106,10 +106,10 @@ def train(
                     shown(rows[-1])
             title = f"{settings.environment}, {settings.algorithm}"
             plot(rows, path / "curve.png", title, figures)
-            made = f"{settings.algorithm}, seed {settings.seed}, {rows[-1]['steps']} steps"
+            made_by = f"{settings.algorithm}, seed {settings.seed}, {rows[-1]['steps']} steps"
             from .baselines import card_lines
 
-            file, lines = learner.export(path, {"mlbridge.training": made})
+            file, lines = learner.export(path, {"mlbridge.training": made_by})
             note = [f"**Note:** {warning}.", ""] if warning else []
             lines = [*note, *lines, *card_lines(figures, rows[-1])]
             replace(path / "README.md", card(settings, rows, lines))

@@ -23,12 +23,12 @@ from .run import check, train
 from .settings import Settings
 
 TRIALS, BEST = "trials", "best.json"
-SEARCHED = ("algorithm", "seed")  # of Settings itself; others are settings of the algorithm
+SEARCHED = ("algorithm", "seed")  # fields of Settings; others are settings of the algorithm
 
 
 def drawn_from(text: str) -> Any:
-    """What `--search NAME=…` says: "A..B" is drawn from, logarithmically if both are positive and
-    B is at least 10 A, and in whole numbers if both are such; "A,B,C" are choices. Raises
+    """The domain of `--search NAME=…`: "A..B" is drawn from, logarithmically if both are positive
+    and B is at least 10 A, and in whole numbers if both are such; "A,B,C" are choices. Raises
     InvalidArgument."""
     from ray import tune
 
@@ -61,14 +61,14 @@ def number(text: str) -> int | float:
 
 
 def changed(settings: Settings, drawn: Mapping[str, Any]) -> Settings:
-    """Those of a trial."""
+    """The settings of a trial."""
     own = {key: value for key, value in drawn.items() if key in SEARCHED}
     others = {key: value for key, value in drawn.items() if key not in SEARCHED}
     return with_changes(settings, **own, settings={**settings.settings, **others})
 
 
 def every(settings: Settings, space: Mapping[str, Any]) -> list[Settings]:
-    """Those of each algorithm with each choice, and with the ends of each range."""
+    """The settings of each algorithm with each choice, and with the ends of each range."""
 
     def ends(domain: Any) -> list[Any]:
         return getattr(domain, "categories", None) or [domain.lower, domain.upper]
@@ -86,14 +86,14 @@ def one(settings: Settings, folder: Path, drawn: Mapping[str, Any], name: str) -
     """A trial; Ray Tune hears of each iteration."""
     from ray import tune
 
-    asked = changed(settings, drawn)
+    own = changed(settings, drawn)
     place = folder / TRIALS / name
 
     def shown(row: Mapping[str, Any]) -> None:
         reward = row["reward"]
         tune.report({**row, "reward": -math.inf if reward is None else reward})
 
-    train(asked, place, resume=True, shown=shown)
+    train(own, place, resume=True, shown=shown)
 
 
 def search(
@@ -131,8 +131,8 @@ def search(
     except ImportError as error:
         raise NotFound(f"tuning needs {extra('train')} ({error})") from None
     space = {name: drawn_from(text) for name, text in drawn.items()}
-    for asked in every(settings, space):
-        check(asked)
+    for possible in every(settings, space):
+        check(possible)
     make(settings.environment, settings.options).close()
     stated = {**asdict(settings), "search": dict(drawn), "trials": trials, "at_once": at_once}
     path = path.resolve()
@@ -187,7 +187,7 @@ def search(
 
 
 def row_of(name: str, last: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """A trial as it ended."""
+    """The row of a trial that has ended."""
     return {
         "name": name,
         "reward": last.get("reward"),
