@@ -181,7 +181,7 @@ def run_test(
         if stdout:
             (work / stdout).write_bytes(ran.stdout.head)
         report.append(f"$ {' '.join(line)}\n".encode())
-        report.append(ran.stdout.head + f"\n[exit {ran.code}]\n".encode())
+        report.append(bytes(ran.stdout.head) + f"\n[exit {ran.code}]\n".encode())
     for path in sorted(work.rglob("*")):
         if path.is_file() and path.relative_to(work).parts[0] != "scratch":
             report.append(f"\n[file {path.relative_to(work)}]\n".encode())

@@ -9,6 +9,7 @@ Gymnasium drives stock opt; Maskable PPO of Stable-Baselines3 learns to make obj
 
 import argparse
 import sys
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -23,19 +24,19 @@ import mlbridge.gym  # noqa: F401 - registers the environment
 class Policy(torch.nn.Module):
     """Gives the best action that the mask allows; the pass has its inputs by name."""
 
-    def __init__(self, trained):
+    def __init__(self, trained: Any) -> None:
         super().__init__()
         self.names = list(trained.observation_space.spaces)
         self.layers, self.last = trained.mlp_extractor, trained.action_net
 
-    def forward(self, *inputs):
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         seen = dict(zip(self.names, inputs, strict=True))
         vector = torch.cat([seen[name].reshape(1, -1).float() for name in self.names], 1)
         scores = self.last(self.layers.forward_actor(vector))
         return torch.where(seen["action_mask"].reshape(1, -1) > 0, scores, -1e9).argmax(1)
 
 
-def export(policy, env, path):
+def export(policy: Policy, env: Any, path: str) -> None:
     """Writes the policy with the metadata that the pass compares: groups of passes, observation."""
     specs = {spec.name: spec for spec in env.layout.signature.inputs}
     zeros = [np.zeros(specs[name].shape, specs[name].dtype) for name in policy.names]
@@ -48,7 +49,7 @@ def export(policy, env, path):
     onnx.save(model, path)
 
 
-def play(model, env):
+def play(model: Any, env: Any) -> tuple[str, int, int]:
     """An episode without chance: its module, and its executable bytes beside those of -Oz."""
     observation, info = env.reset()
     over = False
@@ -59,7 +60,7 @@ def play(model, env):
     return info["context"], int(info["code_bytes"][0]), int(info["oz_code_bytes"][0])
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modules", nargs="+", help="unoptimized bitcode, or folders of it")
     parser.add_argument("--steps", type=int, default=20_000)

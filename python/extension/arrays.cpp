@@ -46,10 +46,6 @@ std::string describe(PyArrayObject *array) {
          (PyArray_NDIM(array) > 0 ? shapeOf(array) : "");
 }
 
-std::string where(const char *what, const TensorSpec &spec) {
-  return std::string(what) + " '" + spec.name + "'";
-}
-
 /// The expected side of a message: "float32[4]".
 std::string expected(const TensorSpec &spec) {
   TensorSpec anonymous = spec;
@@ -57,23 +53,49 @@ std::string expected(const TensorSpec &spec) {
   return anonymous.toString().substr(3);
 }
 
-Status refuse(const char *what, const TensorSpec &spec, const std::string &came) {
-  return {Code::InvalidArgument,
-          where(what, spec) + ": expected " + expected(spec) + ", got " + came};
+/// True if the finite number would become an infinity.
+bool overflows(double number, ElementType type) {
+  if (std::isinf(number) || type == ElementType::Float64)
+    return false;
+  if (type == ElementType::Float16)
+    return std::abs(number) >= 65520; // halfway between the largest float16 and the next
+  return std::isinf(static_cast<float>(number));
 }
 
-/// Of elements that would do.
-Status wrongShape(const char *what, const TensorSpec &spec, PyArrayObject *array) {
-  std::string wanted = expected(spec).substr(std::string(name(spec.type)).size());
-  return {Code::InvalidArgument, where(what, spec) + ": expected shape " +
-                                     (wanted.empty() ? "[]" : wanted) + ", got shape " +
-                                     shapeOf(array)};
-}
+/// Stores a value in one tensor of a Target. `side` begins messages: "input" or "output".
+class Storing {
+public:
+  Storing(const TensorSpec &spec, const char *side, Target &target, size_t index)
+      : spec_(spec), side_(side), target_(target), index_(index), isDynamic_(spec.isDynamic()) {}
 
-Status outOfRange(const char *what, const TensorSpec &spec, const std::string &value) {
-  return {Code::InvalidArgument,
-          where(what, spec) + ": " + value + " is out of range for " + name(spec.type)};
-}
+  Status store(PyObject *value);
+
+private:
+  std::string where() const { return std::string(side_) + " '" + spec_.name + "'"; }
+  Status refuse(const std::string &came) const {
+    return {Code::InvalidArgument, where() + ": expected " + expected(spec_) + ", got " + came};
+  }
+  Status wrongShape(PyArrayObject *array) const {
+    std::string shape = expected(spec_).substr(std::string(name(spec_.type)).size());
+    return {Code::InvalidArgument, where() + ": expected shape " + (shape.empty() ? "[]" : shape) +
+                                       ", got shape " + shapeOf(array)};
+  }
+  Status outOfRange(const std::string &value) const {
+    return {Code::InvalidArgument,
+            where() + ": " + value + " is out of range for " + name(spec_.type)};
+  }
+  Expected<TensorView> tensorFor(PyArrayObject *array);
+  Status strings(PyObject *value);
+  Status numbers(PyObject *value);
+  Status narrow(PyArrayObject *from, const TensorView &view) const;
+  Status toFloats(PyArrayObject *from, const TensorView &view) const;
+
+  const TensorSpec &spec_;
+  const char *side_;
+  Target &target_;
+  const size_t index_;
+  const bool isDynamic_;
+};
 
 template <typename T, typename From> bool fits(From value) {
   const bool isNegative = value < From();
@@ -156,29 +178,26 @@ bool sameShape(PyArrayObject *array, Span<const int64_t> shape) {
 }
 
 /// The tensor that the array goes into, once its shape is known to fit.
-Expected<TensorView> place(PyArrayObject *array, const TensorSpec &spec, bool dynamic,
-                           const char *what, Target &target, size_t index) {
-  const int rank = PyArray_NDIM(array);
-  const Shape shape(PyArray_DIMS(array), PyArray_DIMS(array) + rank);
-  if (dynamic) {
-    if (Status fit = checkShape(spec, shape); !fit)
-      return wrongShape(what, spec, array);
-    Expected<TensorView> view = target.resize(index, shape);
+Expected<TensorView> Storing::tensorFor(PyArrayObject *array) {
+  if (isDynamic_) {
+    const Shape shape(PyArray_DIMS(array), PyArray_DIMS(array) + PyArray_NDIM(array));
+    if (!checkShape(spec_, shape))
+      return wrongShape(array);
+    Expected<TensorView> view = target_.resize(index_, shape);
     if (!view)
-      return view.status().withContext(where(what, spec));
+      return view.status().withContext(where());
     return view;
   }
-  TensorView view = target.view(index);
-  if (sameShape(array, spec.shape) || (view.count == 1 && PyArray_SIZE(array) == 1))
+  TensorView view = target_.view(index_);
+  if (sameShape(array, spec_.shape) || (view.count == 1 && PyArray_SIZE(array) == 1))
     return view;
-  return wrongShape(what, spec, array);
+  return wrongShape(array);
 }
 
-Status storeStrings(PyObject *value, const TensorSpec &spec, bool dynamic, const char *what,
-                    Target &target, size_t index) {
+Status Storing::strings(PyObject *value) {
   nb::object array = own(
       PyArray_FromAny(value, PyArray_DescrFromType(NPY_OBJECT), 0, 0, NPY_ARRAY_CARRAY, nullptr));
-  Expected<TensorView> view = place(arrayOf(array), spec, dynamic, what, target, index);
+  Expected<TensorView> view = tensorFor(arrayOf(array));
   if (!view)
     return view.status();
   auto *to = static_cast<std::string *>(view->data);
@@ -186,26 +205,24 @@ Status storeStrings(PyObject *value, const TensorSpec &spec, bool dynamic, const
   for (size_t i = 0; i < view->count; ++i)
     if (!from[i] || !fromPython(from[i], to[i])) {
       PyErr_Clear();
-      return refuse(what, spec,
-                    "an element of type " +
-                        std::string(from[i] ? Py_TYPE(from[i])->tp_name : "None"));
+      return refuse("an element of type " +
+                    std::string(from[i] ? Py_TYPE(from[i])->tp_name : "None"));
     }
   return Status();
 }
 
 /// Copies integers of another width, each of which must fit.
-Status narrow(PyArrayObject *from, const TensorSpec &spec, const TensorView &view,
-              const char *what) {
+Status Storing::narrow(PyArrayObject *from, const TensorView &view) const {
   const bool isLarge = PyArray_TYPE(from) == NPY_ULONGLONG || PyArray_TYPE(from) == NPY_ULONG;
   nb::object wide = own(PyArray_FromArray(
       from, PyArray_DescrFromType(isLarge ? NPY_UINT64 : NPY_INT64), NPY_ARRAY_CARRAY_RO));
   const void *data = PyArray_DATA(arrayOf(wide));
-  return withInteger(spec.type, view.data, [&](auto *to) -> Status {
+  return withInteger(spec_.type, view.data, [&](auto *to) -> Status {
     using T = std::remove_pointer_t<decltype(to)>;
     const auto copy = [&](const auto *numbers) -> Status {
       for (size_t i = 0; i < view.count; ++i) {
         if (!fits<T>(numbers[i]))
-          return outOfRange(what, spec, std::to_string(numbers[i]));
+          return outOfRange(std::to_string(numbers[i]));
         to[i] = static_cast<T>(numbers[i]);
       }
       return Status();
@@ -215,57 +232,77 @@ Status narrow(PyArrayObject *from, const TensorSpec &spec, const TensorView &vie
   });
 }
 
-/// Whether the finite number would become an infinity.
-bool overflows(double number, ElementType type) {
-  if (std::isinf(number) || type == ElementType::Float64)
-    return false;
-  if (type == ElementType::Float16)
-    return std::abs(number) >= 65520; // halfway between the largest float16 and the next
-  return std::isinf(static_cast<float>(number));
-}
-
 /// Copies numbers into a floating-point tensor, which must not overflow.
-Status toFloats(PyArrayObject *from, const TensorSpec &spec, const TensorView &view,
-                const char *what) {
+Status Storing::toFloats(PyArrayObject *from, const TensorView &view) const {
   constexpr int flags = NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST;
   nb::object wide = own(PyArray_FromArray(from, PyArray_DescrFromType(NPY_FLOAT64), flags));
   const double *numbers = static_cast<const double *>(PyArray_DATA(arrayOf(wide)));
   for (size_t i = 0; i < view.count; ++i)
-    if (overflows(numbers[i], spec.type))
-      return outOfRange(what, spec, std::to_string(numbers[i]));
+    if (overflows(numbers[i], spec_.type))
+      return outOfRange(std::to_string(numbers[i]));
   nb::object cast =
-      own(PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(spec.type)), flags));
+      own(PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(spec_.type)), flags));
   std::memcpy(view.data, PyArray_DATA(arrayOf(cast)), view.bytes());
   return Status();
 }
 
-Status storeArray(PyObject *value, const TensorSpec &spec, bool dynamic, const char *what,
-                  Target &target, size_t index) {
+Status Storing::numbers(PyObject *value) {
   nb::object array = own(PyArray_FROM_O(value));
   PyArrayObject *from = arrayOf(array);
+  const ElementType type = spec_.type;
   const char kind = PyArray_DESCR(from)->kind;
-  const bool integers = kind == 'i' || kind == 'u';
+  const bool hasIntegers = kind == 'i' || kind == 'u';
   const bool isEmptyList = PyList_Check(value) && PyArray_SIZE(from) == 0; // has no type
-  const bool compatible = spec.type == ElementType::Bool ? kind == 'b'
-                          : isInteger(spec.type)         ? integers || kind == 'b' || isEmptyList
-                                                         : integers || kind == 'f' || kind == 'b';
-  if (!compatible) {
-    if (kind == 'O' && PyLong_Check(value))
-      return outOfRange(what, spec, shown(value));
-    return refuse(what, spec, describe(from));
-  }
-  Expected<TensorView> view = place(from, spec, dynamic, what, target, index);
+  const bool isCompatible = type == ElementType::Bool ? kind == 'b'
+                            : isInteger(type)         ? hasIntegers || kind == 'b' || isEmptyList
+                                                      : hasIntegers || kind == 'f' || kind == 'b';
+  if (!isCompatible)
+    return kind == 'O' && PyLong_Check(value) ? outOfRange(shown(value)) : refuse(describe(from));
+  Expected<TensorView> view = tensorFor(from);
   if (!view)
     return view.status();
   if (view->count == 0)
     return Status();
-  if (PyArray_TYPE(from) == typeNumber(spec.type)) {
-    nb::object plain = own(
-        PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(spec.type)), NPY_ARRAY_CARRAY_RO));
+  if (PyArray_TYPE(from) == typeNumber(type)) {
+    nb::object plain =
+        own(PyArray_FromArray(from, PyArray_DescrFromType(typeNumber(type)), NPY_ARRAY_CARRAY_RO));
     std::memcpy(view->data, PyArray_DATA(arrayOf(plain)), view->bytes());
     return Status();
   }
-  return isInteger(spec.type) ? narrow(from, spec, *view, what) : toFloats(from, spec, *view, what);
+  return isInteger(type) ? narrow(from, *view) : toFloats(from, *view);
+}
+
+Status Storing::store(PyObject *value) {
+  const bool hasStrings = spec_.type == ElementType::String;
+  if (!hasStrings && !isDynamic_) {
+    const TensorView view = target_.view(index_);
+    if (view.count == 1) {
+      switch (storeScalar(value, spec_.type, view.data)) {
+      case Fast::Stored:
+        return Status();
+      case Fast::OutOfRange:
+        return outOfRange(shown(value));
+      case Fast::No:
+        break;
+      }
+    }
+    if (PyArray_CheckExact(value)) {
+      auto *array = reinterpret_cast<PyArrayObject *>(value);
+      if (PyArray_TYPE(array) == typeNumber(spec_.type) && PyArray_IS_C_CONTIGUOUS(array) &&
+          PyArray_ISNBO(PyArray_DESCR(array)->byteorder) && sameShape(array, view.shape)) {
+        if (view.count)
+          std::memcpy(view.data, PyArray_DATA(array), view.bytes());
+        return Status();
+      }
+    }
+  }
+  if (value == Py_None)
+    return refuse("None");
+  try {
+    return hasStrings ? strings(value) : numbers(value);
+  } catch (nb::python_error &error) {
+    return refuse(std::string(Py_TYPE(value)->tp_name) + " (" + shown(error.value()) + ")");
+  }
 }
 
 Array newStrings(const TensorView &tensor) {
@@ -360,41 +397,9 @@ nb::object newRows(const std::vector<TensorView> &rows, nb::handle pad) {
   return all;
 }
 
-Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &target,
+Status store(PyObject *value, const TensorSpec &spec, const char *side, Target &target,
              size_t index) {
-  const bool dynamic = spec.isDynamic();
-  if (spec.type != ElementType::String && !dynamic) {
-    const TensorView view = target.view(index);
-    if (view.count == 1) {
-      switch (storeScalar(value, spec.type, view.data)) {
-      case Fast::Stored:
-        return Status();
-      case Fast::OutOfRange:
-        return outOfRange(what, spec, shown(value));
-      case Fast::No:
-        break;
-      }
-    }
-    if (PyArray_CheckExact(value)) {
-      auto *array = reinterpret_cast<PyArrayObject *>(value);
-      if (PyArray_TYPE(array) == typeNumber(spec.type) && PyArray_IS_C_CONTIGUOUS(array) &&
-          PyArray_ISNBO(PyArray_DESCR(array)->byteorder) && sameShape(array, view.shape)) {
-        if (view.count)
-          std::memcpy(view.data, PyArray_DATA(array), view.bytes());
-        return Status();
-      }
-    }
-  }
-  if (value == Py_None)
-    return refuse(what, spec, "None");
-  try {
-    return spec.type == ElementType::String
-               ? storeStrings(value, spec, dynamic, what, target, index)
-               : storeArray(value, spec, dynamic, what, target, index);
-  } catch (nb::python_error &error) {
-    return refuse(what, spec,
-                  std::string(Py_TYPE(value)->tp_name) + " (" + shown(error.value()) + ")");
-  }
+  return Storing(spec, side, target, index).store(value);
 }
 
 bool isTensorLike(PyObject *value) {

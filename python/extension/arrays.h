@@ -17,9 +17,9 @@ void importNumpy();
 class Array : public nb::object {
   NB_OBJECT_DEFAULT(Array, nb::object, "numpy.typing.NDArray[typing.Any]", isAny)
 };
-/// By the names of tensors.
+/// Arrays by the names of tensors.
 using Arrays = nb::typed<nb::dict, nb::str, Array>;
-/// What numpy.dtype takes.
+/// An argument of numpy.dtype.
 class DType : public nb::object {
   NB_OBJECT_DEFAULT(DType, nb::object, "numpy.typing.DTypeLike", isAny)
 };
@@ -27,11 +27,11 @@ class DType : public nb::object {
 /// An array over the tensor's own memory, which `base` keeps alive (a reference is taken). Strings,
 /// which have no memory that NumPy could see, are copied.
 Array newView(const TensorView &tensor, PyObject *base, bool writable);
-/// Whether the array still has the tensor's type and shape: both can be set in place.
+/// True if the array still has the tensor's type and shape: both can be set in place.
 bool isViewOf(PyObject *array, const TensorView &tensor);
 /// An array of its own: numbers, or objects of type str.
 Array newCopy(const TensorView &tensor);
-/// The same with a row for each of the tensors, which are of one type, and of one shape or shorter:
+/// An array with a row for each of the tensors, which are of one type, and of one shape or shorter:
 /// the rest is filled with `pad` then, a number.
 nb::object newRows(const std::vector<TensorView> &rows, nb::handle pad);
 
@@ -43,7 +43,7 @@ template <typename F> Arrays arraysOf(const std::vector<TensorSpec> &specs, F &&
   return arrays;
 }
 
-/// Where values are stored: tensors of fixed shape, or that take the shape of the value.
+/// Tensors to store values in: of fixed shape, or that take the shape of the value.
 class Target {
 public:
   virtual TensorView view(size_t index) = 0;
@@ -53,26 +53,26 @@ protected:
   ~Target() = default;
 };
 
-/// Tensors of a Runner, an Event, ….
+/// The tensors of a Runner, an Event, ….
 template <typename T, TensorView (T::*View)(size_t),
           Expected<TensorView> (T::*Resize)(size_t, Span<const int64_t>)>
 class TensorsOf final : public Target {
 public:
-  explicit TensorsOf(T &of) : of_(of) {}
-  TensorView view(size_t index) override { return (of_.*View)(index); }
+  explicit TensorsOf(T &owner) : owner_(owner) {}
+  TensorView view(size_t index) override { return (owner_.*View)(index); }
   Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
-    return (of_.*Resize)(index, shape);
+    return (owner_.*Resize)(index, shape);
   }
 
 private:
-  T &of_;
+  T &owner_;
 };
 
 /// Converts a Python scalar, str, NumPy scalar or array, or anything that numpy.asarray takes.
 /// Integers may change their width if every value fits; nothing is rounded to an integer; a single
 /// element may be given for a tensor of one element whatever its rank. InvalidArgument otherwise,
-/// with a message that starts with `what` and the tensor's name ("output 'action': …").
-Status store(PyObject *value, const TensorSpec &spec, const char *what, Target &target,
+/// with a message that starts with `side` and the tensor's name ("output 'action': …").
+Status store(PyObject *value, const TensorSpec &spec, const char *side, Target &target,
              size_t index);
 
 /// A number, a str, or something of NumPy's: no mapping, whatever attributes it has.

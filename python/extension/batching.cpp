@@ -51,8 +51,8 @@ public:
     }
   }
 
-  /// Those of one signature, and of one shape unless they are padded, are one call. Throws what
-  /// ends the serving.
+  /// Answers requests of one signature, and of one shape unless they are padded, in one call.
+  /// Throws errors that end the serving.
   void answer(std::vector<Event> &requests) {
     while (!requests.empty()) {
       const auto others = std::stable_partition(
@@ -121,7 +121,7 @@ private:
     return all;
   }
 
-  /// How each of them was answered.
+  /// The outcome of each request.
   std::vector<Status> answerGroup(std::vector<Event> &group) {
     server_.noteBatch(group.size());
     nb::object answer;
@@ -180,7 +180,7 @@ private:
     return Status();
   }
 
-  /// Where an output of all of them is converted.
+  /// Converts one output of all of them.
   struct Rows final : Target {
     Rows(const TensorSpec &one, size_t count) : spec(one) {
       spec.shape.insert(spec.shape.begin(), static_cast<int64_t>(count));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the parts of the extension share: owned references, errors as Python exceptions, and the
+// The common part of the extension: owned references, errors as Python exceptions, and the
 // guard that refuses the use of a connection after fork().
 #ifndef MLBRIDGE_PYTHON_COMMON_H
 #define MLBRIDGE_PYTHON_COMMON_H
@@ -50,7 +50,7 @@ class PyStatus : public nb::object {
 };
 PyStatus statusObject(const Status &status);
 
-/// What an argument takes, read when it is used: an error of reading it says what was expected.
+/// An argument that is read when it is used: an error of reading it says what was expected.
 class Time : public nb::object {
   NB_OBJECT_DEFAULT(Time, nb::object, "float | str | datetime.timedelta", isAny)
 };
@@ -72,13 +72,6 @@ int64_t integerOf(nb::handle value, const std::string &what, int64_t least, int6
 Shape shapeOf(nb::handle lengths, int64_t none, const std::string &what);
 /// Throws the TypeError "WHAT: expected EXPECTED, got TYPE".
 [[noreturn]] void refuseType(const std::string &what, const char *expected, nb::handle value);
-/// An argument of a type of ours, or the TypeError that says so.
-template <typename T> T argument(nb::handle value, const char *what, const char *expected) {
-  T converted{};
-  if (!nb::try_cast(value, converted))
-    refuseType(what, expected, value);
-  return converted;
-}
 
 /// A counter that every fork() raises in the child.
 unsigned forkGeneration();
@@ -106,7 +99,7 @@ public:
 private:
   PyThreadState *state_;
 };
-/// What `body` returns, called while other threads of Python run.
+/// Calls `body` while other threads of Python run.
 template <typename F> auto withoutGil(F &&body) {
   const WithoutGil released;
   return body();

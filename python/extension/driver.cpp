@@ -93,7 +93,7 @@ nb::object nameOf(const Driver &driver, size_t agent) {
   return nb::cast(agents.empty() ? std::string() : agents[agent].name);
 }
 
-/// How many agents have rewards and observations: the one without a name as well.
+/// The number of agents with rewards and observations: the one without a name as well.
 size_t agentCount(const Driver &driver) { return std::max<size_t>(driver.agents().size(), 1); }
 
 } // namespace

@@ -53,7 +53,7 @@ struct PyModel {
 
 /// A Runner that is ended without the GIL, and in no child of fork().
 struct HeldRunner {
-  explicit HeldRunner(Runner made) : runner(std::move(made)) {}
+  explicit HeldRunner(Runner held) : runner(std::move(held)) {}
   HeldRunner(const HeldRunner &) = delete;
   ~HeldRunner() { end(std::move(runner), fork); }
   Runner runner;
@@ -61,8 +61,8 @@ struct HeldRunner {
 };
 
 struct PyRunner {
-  PyRunner(Runner made, std::shared_ptr<PyModel> owner) : model(std::move(owner)) {
-    use(std::move(made));
+  PyRunner(Runner runner, std::shared_ptr<PyModel> owner) : model(std::move(owner)) {
+    use(std::move(runner));
   }
 
   void close() {
@@ -73,17 +73,17 @@ struct PyRunner {
     held.reset();
     model.reset();
   }
-  void use(Runner made) {
-    const Signature *bound = made.signature();
+  void use(Runner runner) {
+    const Signature *bound = runner.signature();
     staged.resize(bound ? bound->inputs.size() : 0);
-    held = std::make_shared<HeldRunner>(std::move(made));
+    held = std::make_shared<HeldRunner>(std::move(runner));
   }
 
   /// Arrays of its inputs are views of its memory, which they keep. Null after close().
   std::shared_ptr<HeldRunner> held;
   std::shared_ptr<PyModel> model;
-  /// For each input of dynamic shape or strings, the array that the user writes, once asked for:
-  /// the buffer itself moves when it grows, and must not be seen by an array that is kept.
+  /// The array that the user writes for each input of dynamic shape or strings, once asked for: the
+  /// buffer itself moves when it grows, and must not be seen by an array that is kept.
   std::vector<nb::object> staged;
   /// The type of the answer, where the signature is that of the first evaluation.
   std::optional<ElementType> inferred;

@@ -19,7 +19,7 @@ Tuple tupleOf(const Shape &shape) { return nb::tuple(nb::cast(shape)); }
 
 using Specs = nb::typed<nb::tuple, TensorSpec, nb::ellipsis>;
 
-/// Any sequence of them; `side` is "inputs" or "outputs".
+/// The specs in any sequence; `side` is "inputs" or "outputs".
 std::vector<TensorSpec> specsOf(nb::handle values, const char *side) {
   constexpr const char *Expected = "a sequence of TensorSpec";
   const std::string what = std::string("the ") + side;
@@ -34,7 +34,7 @@ std::vector<TensorSpec> specsOf(nb::handle values, const char *side) {
   return specs;
 }
 
-/// Ones that are compared by value, and printed.
+/// Makes a type be compared by value, and printed.
 template <typename T> void defineValue(nb::class_<T> &type, const char *name) {
   type.def("__str__", [](const T &self) { return self.toString(); })
       .def("__repr__", [prefix = "<" + std::string(name) +
@@ -56,7 +56,7 @@ ComponentKind kindNamed(std::string_view wanted) {
   throw nb::value_error("a component is an engine, a serdes or a transport");
 }
 
-/// What ONNX Runtime has to be told of a file, or doesn't say of it.
+/// Facts of a file that ONNX Runtime has to be told, or doesn't say.
 nb::typed<nb::dict, nb::str, nb::any> onnxFacts(const std::string &path) {
   constexpr uint64_t Limit = uint64_t(1) << 31;
   const Expected<Buffer> bytes = engine::readFile(path, Limit);
@@ -65,20 +65,20 @@ nb::typed<nb::dict, nb::str, nb::any> onnxFacts(const std::string &path) {
   const engine::OnnxFacts facts = engine::factsOf(file);
   const std::optional<std::string> guarded =
       facts.hasRecurrence ? engine::guardedModel(file) : std::nullopt;
-  nb::typed<nb::dict, nb::str, nb::any> found;
-  found["instead"] = engine::whatInstead(file);
-  found["prepack"] = engine::paysToPrepack(file);
-  found["defaults"] = engine::defaultsText(facts.defaults);
-  found["shapeless_inputs"] = facts.shapelessInputs;
-  found["shapeless_outputs"] = facts.shapelessOutputs;
-  found["never_empty"] = facts.isNeverEmpty;
-  found["guarded"] = nb::none();
+  nb::typed<nb::dict, nb::str, nb::any> dict;
+  dict["instead"] = engine::whatInstead(file);
+  dict["prepack"] = engine::paysToPrepack(file);
+  dict["defaults"] = engine::defaultsText(facts.defaults);
+  dict["shapeless_inputs"] = facts.shapelessInputs;
+  dict["shapeless_outputs"] = facts.shapelessOutputs;
+  dict["never_empty"] = facts.isNeverEmpty;
+  dict["guarded"] = nb::none();
   if (guarded)
-    found["guarded"] = nb::bytes(guarded->data(), guarded->size());
-  return found;
+    dict["guarded"] = nb::bytes(guarded->data(), guarded->size());
+  return dict;
 }
 
-/// What the native engine makes of a model: fields of mlbridge.inspection.Report and Support.
+/// The native engine's view of a model: fields of mlbridge.inspection.Report and Support.
 nb::typed<nb::dict, nb::str, nb::any> inspectNative(const std::string &path) {
   Expected<native::Inspection> found = native::inspect(path);
   check(found.status());
@@ -116,11 +116,11 @@ Files generate(const std::string &path, const std::string &name,
   aot::GenerateOptions options = {name, dimensions, shapes, externalWeights};
   if (memory)
     options.memory = memory;
-  Expected<aot::Generated> made = withoutGil([&] { return aot::generate(path, options); });
-  check(made.status());
+  Expected<aot::Generated> generated = withoutGil([&] { return aot::generate(path, options); });
+  check(generated.status());
   const auto bytes = [](const auto &text) { return nb::bytes(text.data(), text.size()); };
-  return Files(
-      nb::make_tuple(bytes(made->source), bytes(made->header), bytes(made->weights), made->files));
+  return Files(nb::make_tuple(bytes(generated->source), bytes(generated->header),
+                              bytes(generated->weights), generated->files));
 }
 #endif
 
@@ -144,12 +144,12 @@ static void bindSignature(nb::module_ &m) {
           [](TensorSpec *self, const std::string &name, const DType &dtype, const Lengths &shape,
              const std::optional<Lengths> &maximum) {
             const std::string where = "tensor '" + name + "': ";
-            TensorSpec made{
+            TensorSpec spec{
                 name, elementType(dtype), shapeOf(shape, Dynamic, where + "dimension"), {}};
             if (maximum)
-              made.maximum = shapeOf(*maximum, 0, where + "maximum");
-            check(made.check());
-            new (self) TensorSpec(std::move(made));
+              spec.maximum = shapeOf(*maximum, 0, where + "maximum");
+            check(spec.check());
+            new (self) TensorSpec(std::move(spec));
           },
           nb::arg("name"), nb::arg("dtype") = "float32", nb::arg("shape") = nb::tuple(),
           nb::arg("maximum").none() = nb::none())
@@ -179,9 +179,9 @@ static void bindSignature(nb::module_ &m) {
       .def(
           "__init__",
           [](Signature *self, const nb::object &inputs, const nb::object &outputs) {
-            Signature made{specsOf(inputs, "inputs"), specsOf(outputs, "outputs")};
-            check(made.check());
-            new (self) Signature(std::move(made));
+            Signature signature{specsOf(inputs, "inputs"), specsOf(outputs, "outputs")};
+            check(signature.check());
+            new (self) Signature(std::move(signature));
           },
           nb::arg("inputs"), nb::arg("outputs"),
           nb::sig("def __init__(self, inputs: collections.abc.Sequence[TensorSpec], "

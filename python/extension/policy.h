@@ -33,7 +33,7 @@ public:
   /// Borrowed; valid until the next call of a member.
   PyObject *observation() const { return proxy_.ptr(); }
   PyObject *context() const { return context_.ptr(); }
-  /// To be called before the event is answered.
+  /// Must be called before the event is answered.
   void settle(const Event &event);
 
 private:
@@ -45,8 +45,8 @@ private:
   struct Input {
     nb::object name, shown;
     const void *data = nullptr;
-    /// Of a dynamic input, by a hash of its shape: shapes come again, and to make an array takes as
-    /// long as a short message.
+    /// The views of a dynamic input by a hash of its shape: shapes come again, and to make an array
+    /// takes as long as a short message.
     std::vector<View> views;
   };
   /// log2 of the views kept of an input.
@@ -71,7 +71,7 @@ private:
 /// Calls policy(observation, context). Null with a Python error if it raised.
 nb::object call(PyObject *policy, PyObject *observation, PyObject *context);
 
-/// Whether the pending Python exception ends the serving (KeyboardInterrupt, SystemExit) rather
+/// True if the pending Python exception ends the serving (KeyboardInterrupt, SystemExit) rather
 /// than this one request, as errors and a generator's GeneratorExit do.
 bool isInterrupt();
 

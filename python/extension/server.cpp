@@ -8,7 +8,7 @@
 namespace mlbridge::python {
 namespace {
 
-/// Answers one request. Throws what ends the serving.
+/// Answers one request. Throws errors that end the serving.
 Status answer(PyServer &self, Event &event, nb::handle policy) {
   StreamViews &views = self.views(event);
   views.show(event);
@@ -30,7 +30,7 @@ Status answer(PyServer &self, Event &event, nb::handle policy) {
   return status;
 }
 
-/// The same; what there is no memory for fails, and the server goes on.
+/// Answers one request; if there is no memory for it, it fails, and the server goes on.
 Status answerOrFail(PyServer &self, Event &event, nb::handle policy) {
   try {
     return answer(self, event, policy);

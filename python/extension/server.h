@@ -12,7 +12,7 @@ namespace mlbridge::python {
 struct PyServer {
   ~PyServer() { close(); }
 
-  /// At once, or as soon as the call that is using the server has ended.
+  /// Closes at once, or as soon as the call that is using the server has ended.
   void close() {
     if (!server)
       return;
@@ -61,7 +61,7 @@ struct PyServer {
   StreamViews *recent = nullptr;
 };
 
-/// Whether somebody waits for an answer.
+/// True if somebody waits for an answer.
 inline bool isAsked(EventKind kind) {
   return kind == EventKind::Request || kind == EventKind::Reset || kind == EventKind::Step;
 }
@@ -86,13 +86,13 @@ struct Answered {
   Event event;
   Status verdict;
 
-  /// One who has gone away in the meantime is no concern of the policy, or of the others.
+  /// A compiler that has gone away in the meantime is no error.
   void send() { (void)(verdict ? event.reply() : event.fail(verdict)); }
 };
 
 /// mlbridge.Event: what Server.next gives and on_event gets.
 struct PyEvent {
-  PyEvent(Event made, nb::object from) : event(std::move(made)), server(std::move(from)) {}
+  PyEvent(Event received, nb::object from) : event(std::move(received)), server(std::move(from)) {}
 
   void expectUnanswered() const {
     if (!isAsked(event.kind()))

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from .driving import *
     from .errors import *
     from .forwarding import forward as forward
-    from .policy_files import *
+    from .loaded_model import LoadedModel as LoadedModel
+    from .onnx_files import load_onnx as load_onnx
+    from .policy_files import load as load
+    from .policy_files import load_python as load_python
+    from .policy_files import parse_signature as parse_signature
     from .recording import Recording as Recording
     from .recording import replay as replay
     from .server import *
+    from .torch_files import load_torch as load_torch
 
     __version__: str
 
@@ -35,9 +40,12 @@ _HOMES = {
         " Unavailable Unsupported"
     ),
     "forwarding": "forward",
-    "policy_files": "LoadedModel load load_onnx load_python load_torch parse_signature",
+    "loaded_model": "LoadedModel",
+    "onnx_files": "load_onnx",
+    "policy_files": "load load_python parse_signature",
     "recording": "Recording replay",
     "server": "BatchPolicy Policy Server serve",
+    "torch_files": "load_torch",
 }
 _MODULES = ("corpus", "recording")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

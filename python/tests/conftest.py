@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What tests are run over."""
+"""The transports that tests are run over."""
 
 from __future__ import annotations
 

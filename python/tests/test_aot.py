@@ -173,7 +173,7 @@ def scan(path: Path) -> Path:
 
 
 def compiled(model: Path, output: Path, *options: str, isa: str = "portable") -> Path:
-    """For one instruction set, which is quicker to compile; "" stands for all."""
+    """Compiles for one instruction set, which is quicker; "" stands for all."""
     more = ["--isa", isa] if isa and output.suffix != ".weights" else []
     assert main(["aot", str(model), "-o", str(output), *options, *more]) == 0
     return output
@@ -220,7 +220,7 @@ for isa in sets:
 
 
 def buckets(path: Path) -> Path:
-    """How many boundaries each number has reached, and others by another comparison."""
+    """The number of boundaries that each number has reached, and others by another comparison."""
     proto = onnx.TensorProto
     nodes = [
         helper.make_node("GreaterOrEqual", ["x", "bounds"], ["reached"]),

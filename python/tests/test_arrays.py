@@ -18,7 +18,7 @@ from serving import SMALL, running
 
 
 def addresses_seen(keep: Any, address: str, serdes: str, count: int = 6) -> list[Any]:
-    """What `keep(observation, context)` gave for the requests x = [k, k, k, k]."""
+    """The results of `keep(observation, context)` for the requests x = [k, k, k, k]."""
     kept: list[Any] = []
 
     def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> int:

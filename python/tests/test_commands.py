@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What all commands of `mlbridge` have in common: examples, exit codes, errors on one line."""
+"""Examples, exit codes and errors on one line: the common part of all commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMANDS = sorted(commands())
 
 
 def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
-    """What a call that goes wrong prints: a line on stderr."""
+    """The line on stderr of a call that goes wrong."""
     assert main(words) == code
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and err.startswith(f"mlbridge {words[0]}: "), err

@@ -71,7 +71,7 @@ def answer(observation: Any, context: Any) -> int:
 
 @pytest.fixture(autouse=True)
 def strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a command has not foreseen is raised, and nothing is waited for."""
+    """Unforeseen errors are raised, and nothing is waited for."""
     monkeypatch.setenv("MLBRIDGE_TRACEBACK", "1")
     monkeypatch.setenv("MLBRIDGE_CORPORA", str(tmp_path / "corpora"))
     monkeypatch.chdir(tmp_path)
@@ -368,7 +368,7 @@ VALUES: list[Any] = [None, True, -1, 1 << 70, 1e308, "x", "\ud800", [], [[]], {}
 
 
 def changed_once(whole: Any) -> Iterator[Any]:
-    """With each value, at any depth, replaced by each other one or left out."""
+    """Variants with each value, at any depth, replaced by each other one or left out."""
     if isinstance(whole, dict):
         for name, value in whole.items():
             yield {key: other for key, other in whole.items() if key != name}
@@ -386,7 +386,7 @@ def changed_once(whole: Any) -> Iterator[Any]:
 def test_recordings_with_right_checksums(
     every: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whose records have any values."""
+    """Recordings whose records have any values."""
     numbers = {"name": "x", "type": "int64", "shape": [1]}
     texts = {"name": "s", "type": "string", "shape": [1], "values": ["x"]}
     signature = {"inputs": [SPEC], "outputs": [SPEC]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a server does when there is too much of something."""
+"""A server with too much of something."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mlbridge
-from mlbridge import Signature, TensorSpec, files, policy_files
+from mlbridge import Signature, TensorSpec, files, onnx_files
 from mlbridge.inspection import inspect
 
 pytestmark = pytest.mark.skipif(
@@ -64,7 +64,7 @@ def save(
 def asker(path: Path, engine: str) -> Callable[[Feed], Answer]:
     """Evaluates the model with shapes that change; `served` as `mlbridge serve` does."""
     if engine == "served":
-        model = policy_files.load_onnx(path)
+        model = onnx_files.load_onnx(path)
         return lambda feed: dict(model.policy(feed, None))  # type: ignore[arg-type]
     opened = mlbridge.Model.open(f"{engine}:{path}")
     assert opened.model_signature is not None
@@ -124,7 +124,7 @@ def test_the_optimizer_that_is_switched_off_is_still_wrong(tmp_path: Path) -> No
     assert session.run(None, TRANSPOSED)[0].tolist() != [41, 52, 63], (
         f"ONNX Runtime {onnxruntime.__version__} computes Transpose before a vector right: "
         "MatmulTransposeFusion need only be switched off in older versions "
-        "(WrongOptimizer in src/engine/onnx/model.cpp, _WRONG_OPTIMIZER in policy_files.py)"
+        "(WrongOptimizer in src/engine/onnx/model.cpp, _WRONG_OPTIMIZER in onnx_files.py)"
     )
 
 
@@ -257,7 +257,7 @@ def test_one_compiler_without_rows_does_not_end_the_server(tmp_path: Path, addre
         [floats("h", 1, 1, 2)],
         layer_weights("GRU", np.random.default_rng(1)),
     )
-    model = policy_files.load_onnx(path)
+    model = onnx_files.load_onnx(path)
     with mlbridge.Server(address, model.signature, model.metadata) as server:
         thread = threading.Thread(target=server.serve_forever, args=(model.policy,))
         thread.start()
@@ -284,7 +284,7 @@ def test_an_input_with_a_default_is_never_ignored(
     less = Signature([TensorSpec("x", "float32", (2,))], [TensorSpec("y", "float32", (2,))])
     more = Signature([*less.inputs, TensorSpec("scale", "float32", (1,))], less.outputs)
     assert inspect(path).metadata["onnx.defaults"] == "scale"
-    model = policy_files.load_onnx(path)
+    model = onnx_files.load_onnx(path)
     with mlbridge.Server(address, model.signature, model.metadata) as server:
         thread = threading.Thread(target=server.serve_forever, args=(model.policy,))
         thread.start()
@@ -337,8 +337,8 @@ def test_maps_are_left_out_and_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "zipped.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     pass_side = [TensorSpec("x", "float32", (2,))]
-    assert str(policy_files.load_onnx(path).signature) == "(x: float32[?, 2]) -> (label: int64[?])"
-    assert "zipmap=False" in policy_files.load_onnx(path).metadata["onnx.left_out.chances"]
+    assert str(onnx_files.load_onnx(path).signature) == "(x: float32[?, 2]) -> (label: int64[?])"
+    assert "zipmap=False" in onnx_files.load_onnx(path).metadata["onnx.left_out.chances"]
     assert "zipmap=False" in inspect(path).metadata["onnx.left_out.chances"]
     runner = mlbridge.open(
         f"onnx:{path}?rename=action:label", Signature(pass_side, [TensorSpec("action", "int64")])

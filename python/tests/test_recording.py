@@ -351,7 +351,7 @@ def test_the_commands_end_with_a_signal_and_say_why_they_cannot_begin(
 
 
 def test_a_wait_that_the_library_has_recorded_is_that_of_the_reply_alone(tmp_path: Path) -> None:
-    """Without the time it takes to write the request."""
+    """The wait lacks the time it takes to write the request."""
     network = Path(__file__).parents[2] / "models" / "register-allocation" / "task.onnx"
     with contextlib.closing(mlbridge.open(f"native:{network}?record={tmp_path}")) as model:
         inputs = {s.name: np.ones(s.shape, s.dtype) for s in model.signature.inputs}

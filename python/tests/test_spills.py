@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What LLVM's remarks say about spills."""
+"""Spills by LLVM's remarks."""
 
 from __future__ import annotations
 

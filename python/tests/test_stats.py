@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a server tells of itself while it runs."""
+"""The statistics of a server while it runs."""
 
 from __future__ import annotations
 

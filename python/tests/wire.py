@@ -76,7 +76,7 @@ class Peer:
         return frame
 
     def is_closed(self) -> bool:
-        """Whether the other side ends the connection; what it still says is read."""
+        """True if the other side ends the connection; its last bytes are read."""
         try:
             while self.end.recv(65536):
                 pass

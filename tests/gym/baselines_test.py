@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a card and a curve show beside a trained policy: -Oz, random choices, and a warning."""
+"""Figures beside a trained policy on a card and a curve: -Oz, random choices, and a warning."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What an iteration of loops costs."""
+"""Costs of an iteration of loops."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def trained(algorithm: str, steps: int, module: Path, out: Path, *more: str) -> 
 
 
 def decisions(model: str, module: Path, folder: Path) -> tuple[str, bytes]:
-    """What stock clang says and makes."""
+    """The remarks and the object of stock clang."""
     flags = [sys.executable, "-m", "mlbridge", "flags", "phase-ordering", "--model", model]
     line = subprocess.run(flags, capture_output=True, text=True, check=True).stdout.split()
     out = folder / "out.o"

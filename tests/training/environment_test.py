@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What trainers see of an environment."""
+"""An environment as trainers see it."""
 
 from __future__ import annotations
 

@@ -25,12 +25,14 @@ from typing import Any
 
 from ..claiming import file_errors
 from ..elf import file_executable_bytes, sections
-from ..errors import DeadlineExceeded, Error, InvalidArgument, InvalidModel, NotFound
+from ..errors import Error, InvalidArgument, InvalidModel, NotFound
+from ..process_runner import run
 from ..reading import read_file, read_json, shortly
 from . import record as recorder
 from .store import ADDITION, INCOMING, WRAPPERS, Module, append, lock, own_file, write
 
 CLANG, CLANGXX = "clang-22", "clang++-22"
+_OUTPUT = 1 << 30  # bytes that are kept of a tool's output
 COMPILER = re.compile(r"clang(\+\+)?(-\d+)?")
 #: Other names that a build may call its compiler by.
 OTHERS = {"cc": "", "gcc": "", "c++": "++", "g++": "++"}
@@ -95,19 +97,15 @@ def compile_bitcode(
         raise InvalidModel(f"{bitcode}: the compiler made no object: {error}") from None
 
 
-def _run(command: Sequence[str], name: str, limit: float = recorder.LIMIT) -> bytes:
+def _run(command: Sequence[str], name: str) -> bytearray:
+    """The standard output of a tool; InvalidModel says what it said."""
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit, check=False
-        )
-    except FileNotFoundError:
+        ran = run(command, timeout=recorder.LIMIT, keep=_OUTPUT)
+    except NotFound:
         raise NotFound(f"{command[0]} is not there (Debian: clang-22, llvm-22)") from None
-    except subprocess.TimeoutExpired:
-        raise DeadlineExceeded(f"{name} took longer than {limit:g} s") from None
-    if done.returncode:
-        errors = done.stderr.decode(errors="replace").strip()
-        raise InvalidModel(f"{name} ended with {done.returncode}: {errors[-2000:]}")
-    return done.stdout
+    if ran.code:
+        raise InvalidModel(f"{name} ended with {ran.code}: {ran.stderr.text.strip()[-2000:]}")
+    return ran.stdout.head
 
 
 class Incoming:

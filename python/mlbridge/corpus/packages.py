@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import DeadlineExceeded, InvalidArgument, NotFound, Unsupported
+from ..errors import InvalidArgument, NotFound, Unsupported
+from ..process_runner import run
 from .adding import Added, build
 from .store import cache
 
@@ -29,21 +29,10 @@ def _tail(text: str) -> str:
 def _call(command: Sequence[str], folder: Path) -> tuple[int, str]:
     """The exit code of a command, and its output."""
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=LIMIT,
-            check=False,
-        )
-    except FileNotFoundError:
+        ran = run(command, folder, env={**os.environ, "LC_ALL": "C"}, timeout=LIMIT)
+    except NotFound:
         raise NotFound(f"{command[0]} is not there (Debian: apt, dpkg-dev)") from None
-    except subprocess.TimeoutExpired:
-        raise DeadlineExceeded(f"stopped after {LIMIT} s: {' '.join(command)}") from None
-    return done.returncode, done.stdout.decode(errors="replace")
+    return ran.code, ran.stdout.text + ran.stderr.text
 
 
 def source_lists(deb822: list[str], one_line: list[str]) -> tuple[str, str]:

@@ -313,8 +313,9 @@ def record(
         except Unrecorded as error:
             seen.problems.append(str(error))
     first = next((file for file, _ in files), "")
-    for error in errors:
-        seen.problems.append(error if "'" in error and first in error else f"{first}: {error}")
+    for message in errors:
+        is_named = "'" in message and first in message
+        seen.problems.append(message if is_named else f"{first}: {message}")
     if not commands and not errors:
         seen.left_out.append(f"{first}: nothing is compiled")
     return seen

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +15,6 @@ from ..process_runner import run
 from ..rewards import Cache, Size, Throughput, run_time
 
 BITCODE, ASSEMBLY = ".bc", ".s"
-NAMES = ("size", "throughput", "poset-rl")
 
 
 class Measure(Protocol):
@@ -144,20 +144,24 @@ class Time:
         return program
 
 
+#: The objectives that have names; None is the compiler's own reward.
+NAMED: dict[str, Callable[[Cache | None], Objective | None]] = {
+    "size": lambda cache: None,
+    "throughput": lambda cache: Saved(Throughput(cache=cache)),
+    "poset-rl": lambda cache: PosetRL(Throughput(bound=True, cache=cache)),
+}
+
+
 def objective_of(name: str | Measure | Objective, cache: Cache | None) -> Objective | None:
-    """The objective with a name; None for the compiler's own reward, "size"."""
+    """The objective with a name, or of a measure; None for the compiler's own reward."""
     if isinstance(name, Objective):
         return name
     if not isinstance(name, str) and hasattr(name, "value") and hasattr(name, "baseline"):
         return Saved(name)
-    if name == "size":
-        return None
-    if name == "throughput":
-        return Saved(Throughput(cache=cache))
-    if name == "poset-rl":
-        return PosetRL(Throughput(bound=True, cache=cache))
+    if isinstance(name, str) and name in NAMED:
+        return NAMED[name](cache)
     raise InvalidArgument(
-        f"the objective is {name!r}; there are {', '.join(NAMES)}, and those of "
+        f"the objective is {name!r}; there are {', '.join(NAMED)}, and those of "
         "mlbridge.gym.objectives"
     )
 

@@ -241,7 +241,7 @@ def _target(measure: _Measure, name: str, content: bytes, folder: str) -> list[s
     """The option for the module's own target, which clang would replace by its own."""
     if measure._target is not None:
         return measure._target
-    head = content
+    head: bytes | bytearray = content
     if content[:2] == b"BC" or content[:4] == b"\xde\xc0\x17\x0b":
         Path(folder, "module").write_bytes(content)
         head = measure._run(name, folder, "llvm-dis-22", "module", "-o", "-").stdout.head

@@ -5,7 +5,6 @@ compared, and a warning if these modules are not what -Oz compiles."""
 from __future__ import annotations
 
 import math
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from ..corpus.adding import level_of
 from ..corpus.resolve import module_files, opened
 from ..errors import Error
+from ..process_runner import run
 from .environment import PHASE_ORDERING, make
 
 FILE = "baselines.json"
@@ -97,14 +97,9 @@ def _levels(corpus: Any, part: str) -> Counter[str]:
 def _marked(module: Path) -> str:
     """The level of a module's functions by their attributes, which those above -Os lack."""
     try:
-        text = subprocess.run(
-            ["opt-22", "-S", "-passes=", "-o", "-", str(module)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LIMIT,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
+        command = ["opt-22", "-S", "-passes=", "-o", "-", str(module)]
+        text = run(command, timeout=LIMIT, keep=1 << 30).stdout.head
+    except Error:
         return "-Oz"  # the module can't be read, so nothing is learned from it
     if b"\ndefine " not in text or b"minsize" in text:
         return "-Oz"

@@ -130,7 +130,7 @@ class Trainer(VectorTrainer):
             self._allowed = np.concatenate([self._allowed, np.array(masks, np.bool_)])
             self._actions = np.concatenate([self._actions, np.array(actions, np.int64)])
         if not len(self._actions):
-            raise InvalidArgument(f"{self._settings['teacher']}: there is no decision to learn")
+            raise InvalidArgument(f"{self._own['teacher']}: there is no decision to learn")
 
     def _rescale(self) -> None:
         self._network.mean.copy_(torch.from_numpy(self._vectors.mean(0)))
