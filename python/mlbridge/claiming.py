@@ -10,7 +10,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import Error, InvalidArgument, InvalidModel, LimitExceeded, NotFound, Unsupported
@@ -45,11 +45,9 @@ def kind_of(path: Path) -> str | None:
     return kind
 
 
-def claim(path: Path, kind: str, earlier: Callable[[Path], bool] = lambda path: False) -> None:
+def claim(path: Path, kind: str) -> None:
     """Make a folder of this kind, unless it is there. Changes nothing if the folder has anything
     else: InvalidArgument.
-
-    `earlier` tells a folder that was made before folders said what they are.
     """
     with file_errors(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -60,7 +58,7 @@ def claim(path: Path, kind: str, earlier: Callable[[Path], bool] = lambda path: 
         return
     if found is not None:
         raise InvalidArgument(f"{path} is a {found}, and no {kind}; choose another folder")
-    if inside and not earlier(path):
+    if inside:
         some = ", ".join(sorted(inside)[:3]) + (", …" if len(inside) > 3 else "")
         raise InvalidArgument(
             f"{path} is no {kind}, and has other files in it ({some}); choose a new or empty folder"

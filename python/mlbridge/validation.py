@@ -334,7 +334,7 @@ class Workspace:
                 f"{self.folder} lies in {program.tree.resolve()}, which is copied there;"
                 " choose a folder outside"
             )
-        claim(self.folder, "validation", _is_earlier)
+        claim(self.folder, "validation")
         self._compiler = compiler
         self._timeout = timeout
         self._tree = self.folder / "tree"
@@ -427,15 +427,6 @@ class Workspace:
             for record in sorted(self._tree.rglob(f"*{SUFFIX}"))
         }
         return Built(objects, read_decisions(self._logs), seconds, old, spills)
-
-
-def _is_earlier(folder: Path) -> bool:
-    """True for a workspace's folder that was made before folders had markers."""
-    names = {place.name for place in folder.iterdir()}
-    trees = {name for name in names if f"{name}.decisions" in names}
-    trees |= {"tree"} if {"tree", "decisions"} <= names else set()
-    ours = trees | {f"{name}.decisions" for name in trees} | {"decisions"}
-    return bool(trees) and names <= ours and all(place.is_dir() for place in folder.iterdir())
 
 
 def objects_in(tree: Path) -> Iterator[tuple[str, os.stat_result]]:

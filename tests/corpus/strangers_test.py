@@ -24,7 +24,7 @@ from mlbridge import (
 )
 from mlbridge.claiming import MARKER, claim
 from mlbridge.cli import main
-from mlbridge.corpus import adding, store
+from mlbridge.corpus import store
 from mlbridge.training.folder import Folder
 from mlbridge.validation import Program, Workspace
 
@@ -127,24 +127,6 @@ def test_nothing_is_deleted_through_a_link(command: Command, tmp_path: Path, par
     done = command("add", place, "--", "clang-22", "-c", "b.c", code=int(part != "shards"))
     assert (part == "shards") != ("is a link, through which nothing is changed" in done.stderr)
     assert everything(others).items() >= before.items()
-
-
-def test_corpora_from_before_the_marker_are_known(command: Command, tmp_path: Path) -> None:
-    place = tmp_path / "a corpus"
-    command("add", place, *ADD)
-    said = json.loads((place / MARKER).read_text())
-    assert said == {"kind": "corpus", "version": 1}
-    (place / MARKER).unlink()
-    command("add", place, "--", "clang-22", "-c", "b.c")
-    assert json.loads((place / MARKER).read_text()) == said
-    # The first addition was killed.
-    begun = tmp_path / "begun"
-    with adding.Incoming(begun, "p"):
-        (begun / MARKER).unlink()
-        (begun / "shards").mkdir()
-        shutil.copy(next((place / "shards").iterdir()), begun / "shards")
-    command("add", begun, *ADD)
-    assert len(list((begun / "shards").iterdir())) == 1 and len(corpus.open(begun)) == 1
 
 
 @pytest.mark.parametrize(

@@ -412,34 +412,6 @@ def _has_bitcode(file: Path) -> bool:
     return False
 
 
-def _is_earlier(path: Path) -> bool:
-    """True for a corpus from before they had a marker: it has the manifest of one, or only files of
-    a first addition that was killed."""
-    manifest = path / MANIFEST
-    if manifest.is_file():
-        pa = arrow()
-        with contextlib.suppress(OSError, ValueError, pa.ArrowException):
-            return (pa.parquet.read_schema(manifest).metadata or {}).items() >= FORMAT.items()
-        return False
-
-    def only(folder: Path, names: re.Pattern[str]) -> bool:
-        inside = [] if not folder.exists() else [*folder.iterdir()]
-        return not folder.is_symlink() and all(
-            names.fullmatch(file.name) and not file.is_symlink() for file in inside
-        )
-
-    ours = re.compile("|".join(map(re.escape, (LOCK, INCOMING, WRAPPERS, SHARDS))))
-    shard = re.compile(rf"{SHARD.pattern}\.parquet|{_PARTIAL.pattern}")
-    wrapping = re.compile("all|clang")
-    parts = ((INCOMING, ADDITION), (SHARDS, shard), (WRAPPERS, wrapping))
-    return (
-        only(path, ours)
-        and (path / LOCK).is_file()
-        and not (path / LOCK).stat().st_size
-        and all(only(path / name, names) for name, names in parts)
-    )
-
-
 def write(path: Path, data: bytes) -> None:
     """Write a file so that nobody ever sees a part of it. LimitExceeded if the disk is full."""
     partial = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
@@ -460,7 +432,7 @@ def write(path: Path, data: bytes) -> None:
 def lock(path: Path) -> Iterator[None]:
     """Keeps other writers away from a corpus, which is made if need be. Busy after PATIENCE;
     InvalidArgument, and nothing is changed, if there is something else."""
-    claim(path, "corpus", _is_earlier)
+    claim(path, "corpus")
     for name in (INCOMING, WRAPPERS):
         if (path / name).is_symlink():
             raise InvalidArgument(f"{path / name} is a link, through which nothing is changed")

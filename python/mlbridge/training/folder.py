@@ -15,7 +15,7 @@ from typing import Any
 
 from ..claiming import claim
 from ..errors import Busy, Error, InvalidArgument, InvalidModel
-from ..reading import parse_json, read_json, read_text, shortly
+from ..reading import parse_json, read_text, shortly
 
 TRAINING, SEARCH = "training", "search"
 SETTINGS, PROGRESS, CHECKPOINT = "settings.json", "progress.jsonl", "checkpoint"
@@ -33,30 +33,13 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Makes the folder; Busy if another process trains in it, InvalidArgument if it is anything
         else."""
-        claim(self.path, self.kind, self._is_earlier)
+        claim(self.path, self.kind)
         with (self.path / "lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise Busy(f"{self.path}: another training is running there") from None
             yield
-
-    def _is_earlier(self, path: Path) -> bool:
-        """True for a folder that was made before folders had markers."""
-        names = {file.name for file in path.iterdir()}
-        if names <= {"lock", PROGRESS}:  # it ended before the trainer had started
-            return not any(file.stat().st_size for file in path.iterdir())
-        try:
-            known = read_json(path / SETTINGS)
-        except Error:
-            return False
-        is_search = self.kind == SEARCH
-        return (
-            isinstance(known, dict)
-            and {"environment", "algorithm", "options", "settings"} <= known.keys()
-            and ("search" in known) == is_search
-            and (is_search or PROGRESS in names)
-        )
 
     def begin(self, settings: Mapping[str, Any], resume: bool) -> list[Row]:
         """The rows so far. Without a checkpoint the training is a new one; otherwise the settings
