@@ -179,7 +179,7 @@ def _unpadded(
 
 def existing_file(path: str | os.PathLike[str], expected: str) -> str:
     path = os.fspath(path)
-    if not Path(path).isexisting_file():
+    if not Path(path).is_file():
         problem = "is a folder" if Path(path).is_dir() else "is not there"
         raise NotFound(f"{path} {problem}; expected {expected}")
     return path

@@ -94,7 +94,7 @@ def _import(place: str) -> ModuleType:
                 "MODULE:FUNCTION or FILE.py:FUNCTION"
             ) from None
     path = Path(place).resolve()
-    if not path.isexisting_file():
+    if not path.is_file():
         raise NotFound(f"{place} is not there; expected a Python file")
     sys.path.insert(0, str(path.parent))  # as `python FILE` does
     spec = importlib.util.spec_from_file_location(path.stem, path)

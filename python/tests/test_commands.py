@@ -35,7 +35,7 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
 
 
 def test_the_commands_are_these() -> None:
-    names = "aot candidates corpus doctor flags inspect log path record replay run serve stats"
+    names = "aot candidates corpus doctor flags inspect log path replay run serve stats"
     assert [*names.split(), "train", "tune", "validate", "vocabulary", "wrapper"] == COMMANDS
 
 
@@ -77,7 +77,7 @@ def test_without_a_command_and_with_an_unknown_one(capsys: pytest.CaptureFixture
         ("path nothing", "there is no optimization"),
         ("wrapper phase-ordering -o cc --compiler no-such-compiler", "state another"),
         ("serve /no/such/file.onnx --at unix:/tmp/s", "/no/such/file.onnx"),
-        ("record /no/such/folder/r --model unix:/nobody --at unix:/tmp/s", "unix:/nobody"),
+        ("serve unix:/nobody?record=/no/such/folder/r --at unix:/tmp/s", "unix:/nobody"),
         ("replay /no/such/recording --at unix:/tmp/s", "cannot be read"),
         ("inspect /no/such/file", "No such file"),
         ("aot /no/such/file.onnx -o x.o", "/no/such/file.onnx"),
@@ -108,7 +108,7 @@ def test_what_cannot_be_done_is_1_on_one_line(
         ("serve m.onnx --at llvm-interactive:/s --batch 2", "--batch is not for llvm-interactive:"),
         ("run --advise inliner -- clang-22", "--advise: expected SITE=POLICY"),
         ("run --advise inliner=p.py:f -- make", "is not clang, opt or llc"),
-        ("record r --model unix:/m --at function:x", "'function:x' is the URI of a model"),
+        ("serve unix:/m?record=r --at function:x", "'function:x' is the URI of a model"),
         ("aot m.onnx -o m.o --dim batch", "--dim: expected NAME=N, got 'batch'"),
         ("aot m.onnx -o m.o --shape x=a", "--shape: expected INPUT=N,N,…, got 'x=a'"),
         ("aot m.onnx -o m.o --isa sse9", "there is no instruction set 'sse9'; there are"),

@@ -67,7 +67,7 @@ def test_a_fault_truncates_for_all() -> None:
     env = CompilerParallel(**OPTIONS)
     _, infos = env.reset(seed=1)
     assert infos["select"]["acts"] and not infos["unroll"]["acts"]
-    process = env._of.session.process
+    process = env._compiler.session.process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)
     _, _, terminated, truncated, infos = env.step({"select": 0, "unroll": 0})
