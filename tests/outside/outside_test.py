@@ -21,8 +21,9 @@ import unchanged
 from reduce import reduce
 from ways import Way
 
+from mlbridge.process_runner import Output, Ran
 from programs.build import Compiled
-from programs.fetch import Ran
+from programs.catalog import load, select
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = """
@@ -215,13 +216,13 @@ def test_a_variant_is_wrong_if_it_is_so_again(
         return left.pop(0) if len(left) > 1 else left[0]
 
     def compiled(_: object, place: Path, *__: object, **___: object) -> list[Compiled]:
-        return [Compiled("a.c", tmp_path / place.name, Ran(0, b"", b""))]
+        return [Compiled("a.c", tmp_path / place.name, Ran(0, Output(), Output(), 0.0))]
 
     monkeypatch.setattr(emi, "answer", answer)
     monkeypatch.setattr(emi, "compile_program", compiled)
     monkeypatch.setattr(emi, "source_tree", lambda *_: tmp_path)
     subject = object.__new__(emi.Subject)
-    subject.program, subject.output = emi.select(emi.load(), ["bzip2"])[0], b"2"
+    subject.program, subject.output = select(load(), ["bzip2"])[0], b"2"
     counts = tally.Tally("emi", "inliner")
     emi.check(subject, 1, Way("inliner", "shipped", ("Oz",), ()), counts, tmp_path)
     assert (counts.programs, counts.changed, counts.wrong) == (1, 1, wrong)

@@ -32,9 +32,9 @@ def test_the_example_trains_a_policy_that_clang_asks(module: Path, tmp_path: Pat
         model = ["--model", f"{engine}:{policy}"]
         line = subprocess.run([*flags, *model], capture_output=True, text=True, check=True).stdout
         made = tmp_path / f"{engine}.o"
-        compile_ = ["clang-22", *line.split(), "-Oz", "-Rpass=phase-ordering", "-c", "-o", made]
-        source = module.with_suffix(".c")
-        done = subprocess.run([*compile_, source], capture_output=True, text=True, check=True)
+        command = ["clang-22", *line.split(), "-Oz", "-Rpass=phase-ordering", "-c", "-o", str(made)]
+        command.append(str(module.with_suffix(".c")))
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "step 0: " in done.stderr and "warning" not in done.stderr
         objects[engine] = made.read_bytes()
     assert objects["onnx"] == objects["native"]
