@@ -176,7 +176,7 @@ def scoring_server(model: Path) -> Iterator[tuple[str, list[float]]]:
     output = signature.outputs[0].name
     gaps: list[float] = []
 
-    def answer(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+    def answer(observation: Mapping[str, Any], _: mlbridge.CallContext) -> dict[str, Any]:
         action, scores = session.run([output, name], dict(observation))
         gaps.append(gap_of(scores))
         return {output: action}

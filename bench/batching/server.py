@@ -40,7 +40,7 @@ def network() -> Network:
 def serve(evaluate: Network, kind: str, uri: str) -> None:
     """Through the library."""
 
-    def one(observation: Mapping[str, Any], context: mlbridge.Context) -> Any:
+    def one(observation: Mapping[str, Any], context: mlbridge.CallContext) -> Any:
         return evaluate(torch.from_numpy(observation["x"])[None])[0].numpy()
 
     def many(observations: Mapping[str, Any], contexts: Any) -> Any:

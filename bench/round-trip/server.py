@@ -17,13 +17,13 @@ WEIGHTS = weights()
 LAYERS = [WEIGHTS[: STEP * i] for i in range(LARGEST // STEP + 1)]
 
 
-def sweep(observation: Mapping[str, Any], _context: mlbridge.Context) -> Any:
+def sweep(observation: Mapping[str, Any], _context: mlbridge.CallContext) -> Any:
     """One fully connected layer."""
     x = observation["x"]
     return x.dot(LAYERS[x.size // STEP])
 
 
-def small(observation: Mapping[str, Any], _context: mlbridge.Context) -> Any:
+def small(observation: Mapping[str, Any], _context: mlbridge.CallContext) -> Any:
     """The largest of sixteen."""
     return observation["x"].argmax()
 

@@ -80,7 +80,7 @@ def test_every_runner_chooses_the_same(
 def test_what_a_model_sees(program: Path, tmp_path: Path) -> None:
     seen: list[Any] = []
 
-    def policy(observation: Any, context: mlbridge.Context) -> list[int]:
+    def policy(observation: Any, context: mlbridge.CallContext) -> list[int]:
         seen.append(np.array(observation["loops"]))
         return [1, 4096, 7, 0, 0, 0, 0, 0]
 

@@ -66,7 +66,7 @@ def train(driver: mlbridge.Driver) -> None:
             print(f"round {number}: {FUNCTIONS} functions cost {total:g}", flush=True)
 
 
-def policy(observation: Any, context: mlbridge.Context) -> int:
+def policy(observation: Any, context: mlbridge.CallContext) -> int:
     return int(probabilities(context.agent, observation).argmax())
 
 

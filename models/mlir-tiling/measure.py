@@ -95,8 +95,10 @@ class Asked:
         self.ways: list[Way] = []
         self.told: dict[str, Any] = {}
 
-    def policy(self, observation: Mapping[str, Any], context: mlbridge.Context) -> dict[str, Any]:
-        at = int(context.context.split(":")[-2].removeprefix("kernel"))
+    def policy(
+        self, observation: Mapping[str, Any], context: mlbridge.CallContext
+    ) -> dict[str, Any]:
+        at = int(context.unit.split(":")[-2].removeprefix("kernel"))
         self.told = {name: np.array(value).tolist() for name, value in observation.items()}
         if at >= len(self.ways):
             return {"sizes": [WHOLE] * LOOPS, "vectorize": 0}

@@ -68,7 +68,7 @@ class Server:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(self.policy,))
         self.thread.start()
 
-    def policy(self, observation: Any, _: mlbridge.Context) -> list[int]:
+    def policy(self, observation: Any, _: mlbridge.CallContext) -> list[int]:
         self.seen.append(np.array(observation["loops"]).tolist())
         return self.answer
 

@@ -103,7 +103,7 @@ class Watching:
         self._thread.start()
 
     def _answer(self, features: Mapping[str, Any], context: Any) -> Any:
-        self.asked.add(context.context)
+        self.asked.add(context.unit)
         default = features["eviction_default"]
         free = np.flatnonzero(features["mask"].reshape(WIDTH))
         return default if default[0] in free else free[:1]

@@ -251,17 +251,20 @@ void listen(PyServer *self, const std::string &uri, std::optional<Signature> sig
 } // namespace
 
 void bindServer(nb::module_ &m) {
-  nb::class_<Context>(m, "Context", "Who asks: the second argument of a policy.")
+  nb::class_<Context>(m, "CallContext",
+                      "Who asks, and about what: the second argument of a policy.")
       .def_ro("episode", &Context::episode, "The id by which a trainer recognizes the compilation")
-      .def_ro("context", &Context::context, "Free text of the compiler: module, function")
+      .def_ro("unit", &Context::context,
+              "What is compiled, in the compiler's words: module, function")
+      .def_ro("context", &Context::context, "The same as `unit`")
       .def_ro("agent", &Context::agent, "Which of several agents is asked; \"\" for the only one")
       .def_ro("connection", &Context::connection, "The number of the connection, from 1")
       .def_ro("stream", &Context::stream, "The number of the stream on its connection")
       .def_ro("step", &Context::step, "Requests answered in this episode before")
       .def("__repr__", [](const Context &c) {
-        return "<mlbridge.Context connection=" + std::to_string(c.connection) +
+        return "<mlbridge.CallContext connection=" + std::to_string(c.connection) +
                " stream=" + std::to_string(c.stream) + " step=" + std::to_string(c.step) +
-               " episode='" + c.episode + "' context='" + c.context + "'>";
+               " episode='" + c.episode + "' unit='" + c.context + "'>";
       });
 
   nb::enum_<EventKind>(m, "EventKind", "What a compiler sent.")
@@ -318,7 +321,7 @@ void bindServer(nb::module_ &m) {
               self.context = newContext(self.event.context());
             return self.context;
           },
-          nb::sig("def context(self) -> Context"), "Who asks.")
+          nb::sig("def context(self) -> CallContext"), "Who asks.")
       .def_prop_ro(
           "reward", [](const PyEvent &self) { return self.event.reward(); }, "Of a reward.")
       .def_prop_ro(

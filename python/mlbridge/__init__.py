@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # The module of each name. It is loaded on first use, so that `mlbridge flags`, which a build may
 # run for every file, starts neither NumPy nor the extension.
 _HOMES = {
-    "_core": "Context Event EventKind Inputs Model Runner Signature Statistics TensorSpec",
+    "_core": "CallContext Event EventKind Inputs Model Runner Signature Statistics TensorSpec",
     "client": "from_function function open",
     "driving": "AgentsEnvironment Driver Environment Transition Turn drive serve_environment",
     "errors": (

@@ -147,7 +147,7 @@ class _Served:
         agent, rewards, done, limit = event.context.agent, None, False, []
         if event.kind is EventKind.RESET:
             self._rewards = dict.fromkeys(self._agents or (), 0.0)
-            seen = self._environment.reset(event.context.context, event.seed)
+            seen = self._environment.reset(event.context.unit, event.seed)
         elif self._agents is None:
             seen, rewards, done, *limit = self._environment.step(event.inputs)
         else:

@@ -30,9 +30,7 @@ class _Forwarder:
             if len(self._runners) >= _MOST_RUNNERS:
                 self._runners.popitem(last=False)
             bound = self._model.bound_to(event.signature, context.agent)
-            self._runners[stream] = bound.new_runner(
-                episode=context.episode, context=context.context
-            )
+            self._runners[stream] = bound.new_runner(episode=context.episode, context=context.unit)
         self._runners.move_to_end(stream)
         return self._runners[stream]
 
@@ -49,7 +47,7 @@ class _Forwarder:
     def tell(self, event: Event) -> None:
         runner = self.runner(event)
         if event.kind is EventKind.EPISODE_BEGIN:
-            runner.begin_episode(event.context.episode, event.context.context)
+            runner.begin_episode(event.context.episode, event.context.unit)
         elif event.kind is EventKind.REWARD:
             runner.reward(event.reward)
         elif event.kind is EventKind.EPISODE_END:

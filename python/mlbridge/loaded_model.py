@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._core import Context, Signature, Statistics
+from ._core import CallContext, Signature, Statistics
 from .errors import InvalidArgument, Mismatch, NotFound, Unsupported
 from .server import BatchPolicy, Policy, Server
 
@@ -86,7 +86,7 @@ def _rows_by_agent(models: Mapping[str, LoadedModel], signature: Signature | Non
         return policies[""]
     first = signature.outputs[0].name
 
-    def policy(observations: Mapping[str, Any], contexts: Sequence[Context]) -> Any:
+    def policy(observations: Mapping[str, Any], contexts: Sequence[CallContext]) -> Any:
         groups: dict[str, list[int]] = {}
         for row, context in enumerate(contexts):
             groups.setdefault(context.agent if context.agent in policies else "", []).append(row)
@@ -141,7 +141,7 @@ def _laid_in_a_row(
 ) -> BatchPolicy:
     """Uses the first dimension of a network for the rows of several requests."""
 
-    def policy(observations: Mapping[str, Any], contexts: Sequence[Context]) -> Any:
+    def policy(observations: Mapping[str, Any], contexts: Sequence[CallContext]) -> Any:
         rows = len(contexts)
         given = {name: observations[name] for name in inputs}
         feed = {n: v.reshape(rows * v.shape[1], *v.shape[2:]) for n, v in given.items()}

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._core import Context, EventKind, Signature, Statistics, TensorSpec
+from ._core import CallContext, EventKind, Signature, Statistics, TensorSpec
 from .claiming import file_errors
 from .errors import Closed, Code, Error, InvalidArgument, InvalidModel, PolicyFailed, Status
 from .reading import open_file, shortly
@@ -445,9 +445,9 @@ class Replay:
         agent, _, context, step = who
         return [(key, *who), (key, agent, context, step), (key, agent), (key,)]
 
-    def __call__(self, observation: Mapping[str, Any], context: Context) -> Tensors:
+    def __call__(self, observation: Mapping[str, Any], context: CallContext) -> Tensors:
         """The answer; raises PolicyFailed if there is none, or if it was an error."""
-        who = (context.agent, context.episode, context.context, context.step)
+        who = (context.agent, context.episode, context.unit, context.step)
         for precision, key in enumerate(self._keys(who, observation)):
             answers = self._answers.get(key)
             if answers is None:
@@ -460,7 +460,7 @@ class Replay:
             if isinstance(answer, Status):
                 raise PolicyFailed(answer.message)
             return answer
-        place = f"step {context.step} of context '{context.context}', episode '{context.episode}'"
+        place = f"step {context.step} of context '{context.unit}', episode '{context.episode}'"
         known = who[1:] in self._places
         raise PolicyFailed(
             f"not in the recording {self.recording.path}: {place} was "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
-from ._core import Context, Event, Signature, Statistics, _Server
+from ._core import CallContext, Event, Signature, Statistics, _Server
 from .errors import Cancelled
 
 
@@ -24,7 +24,7 @@ class Policy(Protocol):
     outputs by name, or the value of the only one.
     """
 
-    def __call__(self, observation: Mapping[str, Any], context: Context, /) -> Any: ...
+    def __call__(self, observation: Mapping[str, Any], context: CallContext, /) -> Any: ...
 
 
 class BatchPolicy(Protocol):
@@ -36,7 +36,9 @@ class BatchPolicy(Protocol):
     to different compilers, or to threads of one.
     """
 
-    def __call__(self, observations: Mapping[str, Any], contexts: Sequence[Context], /) -> Any: ...
+    def __call__(
+        self, observations: Mapping[str, Any], contexts: Sequence[CallContext], /
+    ) -> Any: ...
 
 
 class Server(_Server):

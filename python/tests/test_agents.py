@@ -161,7 +161,7 @@ def test_an_agent_that_does_not_exist_fails_the_episode(uri: str) -> None:
         assert driver.reset("known", seed=2)["sizes"].tolist() == [1, 2]
 
 
-def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> Any:
+def policy(observation: Mapping[str, Any], context: mlbridge.CallContext) -> Any:
     return decide(context.agent, observation)
 
 

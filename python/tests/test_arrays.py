@@ -21,7 +21,7 @@ def addresses_seen(keep: Any, address: str, serdes: str, count: int = 6) -> list
     """The results of `keep(observation, context)` for the requests x = [k, k, k, k]."""
     kept: list[Any] = []
 
-    def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def policy(observation: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         kept.append(keep(observation, context))
         return 0
 
@@ -84,7 +84,7 @@ def test_memory_is_given_back(address: str) -> None:
     references: list[int] = []
     box: list[Any] = []
 
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> int:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> int:
         box[:] = [observation["x"]]  # keeps the last one only
         references.append(sys.getrefcount(box[0]))
         return 0
@@ -98,7 +98,7 @@ def test_memory_is_given_back(address: str) -> None:
 
 
 def test_arrays_cannot_be_written(address: str) -> None:
-    def policy(observation: Any, _: mlbridge.Context) -> int:
+    def policy(observation: Any, _: mlbridge.CallContext) -> int:
         array = observation["x"]
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
@@ -117,7 +117,7 @@ def test_an_answer_may_be_a_view_of_the_observation(address: str, serdes: str) -
         [TensorSpec("x", "int32", [-1, 2])], [TensorSpec("y", "int32", [-1]), TensorSpec("n", int)]
     )
 
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> dict[str, Any]:
         return {"y": observation["x"].T[1], "n": len(observation["x"])}
 
     with running(policy, address, signature, query=f"?serdes={serdes}") as server:
@@ -135,7 +135,7 @@ def test_dynamic_arrays_that_are_kept(address: str, serdes: str) -> None:
     )
     kept: list[Any] = []
 
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> float:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> float:
         kept.append((observation["x"], observation["s"]))
         return float(observation["x"].sum())
 
@@ -154,7 +154,7 @@ def test_shapes_that_come_again(address: str, serdes: str) -> None:
     )
     kept: list[Any] = []
 
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> float:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> float:
         if observation["k"][0] % 7 == 0:
             kept.append(observation["x"][:1])
         return float(observation["x"].sum())
@@ -173,7 +173,7 @@ def test_shapes_that_come_again(address: str, serdes: str) -> None:
 def test_a_policy_may_set_the_shape_of_what_it_is_lent(address: str, dimension: int | None) -> None:
     signature = Signature([TensorSpec("x", "float32", [dimension])], [TensorSpec("y", "int64")])
 
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> int:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> int:
         rank: int = observation["x"].ndim
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # deprecated by some versions of NumPy
@@ -187,7 +187,7 @@ def test_a_policy_may_set_the_shape_of_what_it_is_lent(address: str, dimension: 
 
 
 def test_streams_with_different_signatures_on_one_server(address: str) -> None:
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> float:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> float:
         return sum(float(v.sum()) for v in observation.values())
 
     with running(policy, address) as server:

@@ -71,7 +71,7 @@ def ask(uri: str, rows: Sequence[Any]) -> list[Any]:
 def test_requests_that_wait_are_answered_together(address: str) -> None:
     sizes: list[int] = []
 
-    def policy(observations: Mapping[str, Any], contexts: Sequence[mlbridge.Context]) -> Any:
+    def policy(observations: Mapping[str, Any], contexts: Sequence[mlbridge.CallContext]) -> Any:
         x = observations["x"]
         assert x.shape == (len(contexts), 3)
         assert len({c.connection for c in contexts}) == len(contexts)
@@ -91,7 +91,7 @@ def test_requests_that_wait_are_answered_together(address: str) -> None:
 def test_nobody_waits_for_others_when_all_have_asked(address: str) -> None:
     sizes: list[int] = []
 
-    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.CallContext]) -> Any:
         sizes.append(len(observations["x"]))
         return observations["x"]
 
@@ -112,7 +112,7 @@ def test_rows_of_every_kind(address: str) -> None:
         [TensorSpec("s", "str"), TensorSpec("i", "int8", [2]), TensorSpec("d", "float32", [None])],
     )
 
-    def policy(observations: Mapping[str, Any], contexts: Sequence[mlbridge.Context]) -> Any:
+    def policy(observations: Mapping[str, Any], contexts: Sequence[mlbridge.CallContext]) -> Any:
         count = len(contexts)
         assert observations["t"].shape == (count, 2)
         assert observations["n"].dtype == np.int16 and observations["n"].shape == (count,)
@@ -163,7 +163,7 @@ def test_what_on_event_raises_ends_the_serving(tmp_path: Path) -> None:
 def test_other_shapes_are_other_calls(address: str) -> None:
     shapes: list[tuple[int, ...]] = []
 
-    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.CallContext]) -> Any:
         shapes.append(observations["x"].shape)
         return {"y": [[row.sum()] for row in observations["x"]]}
 
@@ -174,7 +174,7 @@ def test_other_shapes_are_other_calls(address: str) -> None:
 
 
 def test_padding_makes_one_call_of_all_shapes(address: str) -> None:
-    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.CallContext]) -> Any:
         x, shape = observations["x"], observations["x.shape"]
         assert x.shape == (4, 5) and shape.dtype == np.int64
         inside = np.arange(5) < shape
@@ -197,7 +197,7 @@ def test_padding_makes_one_call_of_all_shapes(address: str) -> None:
 def test_a_policy_that_fails_fails_its_batch_and_the_server_lives(
     address: str, answer: Any, message: str
 ) -> None:
-    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.CallContext]) -> Any:
         x = observations["x"]
         return answer(x) if x.shape[1] == 1 else x.sum(1, keepdims=True)
 
@@ -208,7 +208,7 @@ def test_a_policy_that_fails_fails_its_batch_and_the_server_lives(
 
 
 def test_one_answer_that_does_not_fit_fails_alone(address: str) -> None:
-    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.CallContext]) -> Any:
         return [[1.0] if row[0] > 0 else [1.0, 2.0] for row in observations["x"]]
 
     with Serving(address, policy, max_batch=2, max_wait=600.0):
@@ -221,7 +221,7 @@ def test_a_compiler_that_is_gone_harms_no_other(address: str) -> None:
     asked = threading.Event()
     gone = threading.Event()
 
-    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.Context]) -> Any:
+    def policy(observations: Mapping[str, Any], _: Sequence[mlbridge.CallContext]) -> Any:
         asked.set()
         assert gone.wait(60)
         return observations["x"]
@@ -249,7 +249,7 @@ def test_a_compiler_that_is_gone_harms_no_other(address: str) -> None:
 def test_events_come_in_the_order_of_their_stream(tmp_path: Path) -> None:
     seen: list[str] = []
 
-    def policy(observations: Mapping[str, Any], contexts: Sequence[mlbridge.Context]) -> Any:
+    def policy(observations: Mapping[str, Any], contexts: Sequence[mlbridge.CallContext]) -> Any:
         seen.append("request")
         return observations["x"]
 

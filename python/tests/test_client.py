@@ -24,7 +24,7 @@ VARIABLE = Signature(
 )
 
 
-def total(observation: Mapping[str, Any], _: mlbridge.Context) -> float:
+def total(observation: Mapping[str, Any], _: mlbridge.CallContext) -> float:
     return float(observation["nodes"].sum()) + len("".join(observation["names"]))
 
 
@@ -68,7 +68,7 @@ def test_what_a_policy_raises_is_told_whatever_its_text_is(
 ) -> None:
     caplog.set_level(logging.CRITICAL, "mlbridge")  # no worker of pytest-xdist could send this text
 
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> int:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> int:
         raise ValueError("\ud800\0x")
 
     with pytest.raises(mlbridge.PolicyFailed) as caught:
@@ -214,7 +214,7 @@ def test_a_server_that_goes_away(address: str, transport: str) -> None:
 
 def test_functions_by_name() -> None:
     @mlbridge.function("test-client-double", SMALL, {"who": "me"})
-    def double(observation: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def double(observation: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         return int(2 * observation["x"][0]) + context.step
 
     runner = mlbridge.open("function:test-client-double", episode="e")

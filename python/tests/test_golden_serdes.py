@@ -45,7 +45,7 @@ class Echo:
     def __init__(self) -> None:
         self.observed: list[dict[str, Any]] = []
 
-    def __call__(self, observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+    def __call__(self, observation: Mapping[str, Any], _: mlbridge.CallContext) -> dict[str, Any]:
         self.observed = [seen(array) for array in observation.values()]
         return dict(observation)
 

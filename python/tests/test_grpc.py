@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def largest(observation: Any, _context: mlbridge.Context) -> int:
+def largest(observation: Any, _context: mlbridge.CallContext) -> int:
     return int(observation["x"].argmax())
 
 

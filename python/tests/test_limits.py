@@ -19,7 +19,7 @@ from serving import SMALL, running
 from wire import connected, protocol
 
 
-def first(observation: Mapping[str, Any], context: mlbridge.Context) -> int:
+def first(observation: Mapping[str, Any], context: mlbridge.CallContext) -> int:
     return int(observation["x"][0])
 
 
@@ -75,7 +75,7 @@ def test_serve_takes_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_request_that_cannot_be_held_fails_alone(address: str) -> None:
-    def hungry(observation: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def hungry(observation: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         if observation["x"][0] == 1:
             raise MemoryError
         return 5
@@ -152,7 +152,7 @@ def test_what_a_context_says_outlives_the_next_episode(address: str) -> None:
         for event, letter in zip(events, "abc", strict=True):
             assert event is not None
             assert event.context.episode == letter * 100  # made only now
-            assert event.context.context == letter * 1000
+            assert event.context.unit == letter * 1000
 
 
 def test_events_beyond_the_queue_are_dropped_and_the_connection_lives(address: str) -> None:

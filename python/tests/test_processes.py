@@ -51,7 +51,7 @@ print(wrong)
 def test_many_compilers_with_many_threads(tmp_path: Path, transport: str, serdes: str) -> None:
     episodes: dict[str, list[int]] = {}
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         number, thread, k, _ = (int(v) for v in observation["x"])
         episodes.setdefault(context.episode, []).append(k)
         assert context.episode == f"{number}.{thread}" and context.step == k

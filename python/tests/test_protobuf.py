@@ -51,7 +51,7 @@ def ask(uri: str, serdes: str, opening: bytes, request: bytes) -> Frame:
         return peer.receive()
 
 
-def echo(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+def echo(observation: Mapping[str, Any], _: mlbridge.CallContext) -> dict[str, Any]:
     return dict(observation)
 
 
@@ -108,7 +108,7 @@ FEATURES = mlbridge.Signature(
 )
 
 
-def allocate(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+def allocate(observation: Mapping[str, Any], _: mlbridge.CallContext) -> dict[str, Any]:
     """Splits the range with the most interferences."""
     lengths = observation["ranges.interferences#lengths"]
     most = int(np.argmax(lengths))

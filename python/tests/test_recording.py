@@ -89,7 +89,7 @@ def counting() -> Callable[..., Any]:
     """Never answers alike twice."""
     numbers = itertools.count()
 
-    def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> Any:
+    def policy(observation: Mapping[str, Any], context: mlbridge.CallContext) -> Any:
         number = next(numbers)
         if number == 4:
             raise ValueError("no idea")
@@ -294,7 +294,7 @@ def test_episodes_can_be_written_and_read_again(
 
 
 def test_compilers_at_once_and_a_model_that_takes_any_signature(tmp_path: Path) -> None:
-    def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> float:
+    def policy(observation: Mapping[str, Any], context: mlbridge.CallContext) -> float:
         return float(sum(value.sum() for value in observation.values()))
 
     at = f"unix:{tmp_path}/p"

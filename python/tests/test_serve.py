@@ -55,7 +55,7 @@ def test_every_type_comes_back_as_it_was(tmp_path: Path, transport: str, serdes:
     given = {**values, **{f"{name}s": value for name, value in values.items()}}
     given["float64s"] = np.zeros(0)
 
-    def echo(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+    def echo(observation: Mapping[str, Any], _: mlbridge.CallContext) -> dict[str, Any]:
         return {"out_" + name: value for name, value in observation.items()}
 
     uri = f"{transport}:{tmp_path}/s"
@@ -141,7 +141,7 @@ def test_an_answer_that_does_not_fit_fails_that_request_alone(
     elif isinstance(good, np.ndarray) and dtype != "float32":
         good = good.astype(dtype)
 
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> Any:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> Any:
         return good if observation["x"] > 0 else answer
 
     with running(policy, address, signature) as server:
@@ -170,7 +170,7 @@ def test_several_outputs_need_a_mapping(address: str) -> None:
 def test_a_policy_that_raises_gives_its_compiler_the_text(
     address: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> int:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> int:
         if observation["x"][0] < 0:
             raise KeyError("no such\nfeature")
         return int(observation["x"].sum())
@@ -204,9 +204,9 @@ def test_an_exception_that_cannot_be_printed(address: str) -> None:
 
 
 def test_the_context_says_who_asks(address: str) -> None:
-    seen: list[mlbridge.Context] = []
+    seen: list[mlbridge.CallContext] = []
 
-    def policy(_: Any, context: mlbridge.Context) -> int:
+    def policy(_: Any, context: mlbridge.CallContext) -> int:
         seen.append(context)
         return 0
 
@@ -247,7 +247,7 @@ def test_episodes_are_told(address: str) -> None:
     def on_event(event: mlbridge.Event) -> None:
         kind = event.kind
         if kind is mlbridge.EventKind.EPISODE_BEGIN:
-            events.append(("begin", event.context.episode, event.context.context))
+            events.append(("begin", event.context.episode, event.context.unit))
         elif kind is mlbridge.EventKind.REWARD:
             events.append(("reward", event.context.episode, event.reward))
         elif kind is mlbridge.EventKind.EPISODE_END:
@@ -418,7 +418,7 @@ def test_sockets_and_fifos_are_private(tmp_path: Path, transport: str) -> None:
 def test_features_set_by_name_make_the_signature(address: str) -> None:
     seen: list[str] = []
 
-    def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> float:
+    def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> float:
         seen.append(", ".join(f"{k}: {v.dtype}{list(v.shape)}" for k, v in observation.items()))
         return float(observation["a"].sum()) + float(observation["b"])
 

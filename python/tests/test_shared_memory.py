@@ -22,7 +22,7 @@ def test_views_that_a_policy_keeps_stay_as_they_are(tmp_path: Path, length: int)
     )
     kept: list[Any] = []
 
-    def policy(observation: Any, context: mlbridge.Context) -> Any:
+    def policy(observation: Any, context: mlbridge.CallContext) -> Any:
         if context.step % 2:
             kept.append(observation["x"][10:])
         return observation["x"][0]

@@ -38,7 +38,7 @@ def test_a_waiting_compiler_uses_next_to_no_cpu(tmp_path: Path) -> None:
     )
     slow = threading.Event()
 
-    def policy(observation: object, context: mlbridge.Context) -> int:
+    def policy(observation: object, context: mlbridge.CallContext) -> int:
         x = int(observation["x"])  # type: ignore[index]
         if x < 0:
             slow.wait(SECONDS)  # never set: the answer comes late

@@ -31,7 +31,7 @@ def golden(kind: str, name: str) -> bytes:
     return Path(GOLDEN, "protocol", kind, f"{name}.bin").read_bytes()
 
 
-def policy(observation: Mapping[str, Any], _: mlbridge.Context) -> dict[str, Any]:
+def policy(observation: Mapping[str, Any], _: mlbridge.CallContext) -> dict[str, Any]:
     return {"sum": observation["x"].sum(), "twice": 2 * observation["k"]}
 
 

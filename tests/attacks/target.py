@@ -28,7 +28,7 @@ SUM = mlbridge.Signature(
 )
 
 
-def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> dict[str, Any]:
+def policy(observation: Mapping[str, Any], context: mlbridge.CallContext) -> dict[str, Any]:
     """Adds and doubles; of other signatures, whose outputs are one number, nothing."""
     if "x" not in observation:
         return {"n": 0}

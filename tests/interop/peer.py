@@ -69,9 +69,9 @@ def ready(server: mlbridge.Server) -> None:
     print("ready", server.address, flush=True)
 
 
-def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> dict[str, Any]:
+def policy(observation: Mapping[str, Any], context: mlbridge.CallContext) -> dict[str, Any]:
     """Every input turned round."""
-    if context.context == "fail":
+    if context.unit == "fail":
         raise RuntimeError("as it was asked to")
     return {name: turned(array) for name, array in observation.items()}
 

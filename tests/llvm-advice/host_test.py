@@ -88,7 +88,7 @@ def compiler(base: Path) -> Iterator[FakeCompiler]:
         made.close()
 
 
-def positive(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+def positive(features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
     return int(features["a"][0] > 0)
 
 
@@ -110,8 +110,8 @@ def test_compilers_in_sequence_with_other_headers(tmp_path: Path) -> None:
 def test_the_policy_is_told_who_asks(tmp_path: Path) -> None:
     asked: list[tuple[str, str]] = []
 
-    def policy(features: Mapping[str, Any], context: mlbridge.Context) -> float:
-        asked.append((context.context, context.episode))
+    def policy(features: Mapping[str, Any], context: mlbridge.CallContext) -> float:
+        asked.append((context.unit, context.episode))
         return 0.5
 
     header = {"features": [spec("li_size")], "advice": spec("priority", "float")}
@@ -155,7 +155,7 @@ def test_a_model_with_38_features_and_a_compiler_with_37(tmp_path: Path) -> None
         [mlbridge.TensorSpec("inlining_decision", "int64", [1])],
     )
 
-    def policy(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def policy(features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         return int(features["feature10"][0] == 0 and features["feature11"][0] == 7)
 
     older = {**INLINING, "features": [spec(n) for n in names if n != "feature10"]}
@@ -198,7 +198,7 @@ def test_defaults() -> None:
 def test_a_policy_that_does_not_return(tmp_path: Path) -> None:
     returns = threading.Event()
 
-    def policy(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def policy(features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         assert returns.wait(HANGS)
         return 1
 
@@ -216,7 +216,7 @@ def test_one_that_is_always_late_is_not_waited_for_each_time(tmp_path: Path) -> 
     calls = threading.Semaphore(0)
     asked = []
 
-    def policy(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def policy(features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         asked.append(1)
         assert calls.acquire(timeout=HANGS)
         return 1
@@ -286,7 +286,7 @@ def test_a_compiler_that_ends_within_a_question(tmp_path: Path) -> None:
 def test_an_answer_that_nobody_read_is_not_the_next_one_s(tmp_path: Path) -> None:
     begun = threading.Event()
 
-    def slow(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def slow(features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         assert begun.wait(HANGS)
         return positive(features, context)
 
@@ -361,7 +361,7 @@ def test_one_that_cannot_be_answered_is_ended(sent: str, tmp_path: Path) -> None
 def test_a_compiler_that_waits_when_the_host_ends_is_ended(place: Place) -> None:
     asked, returns = threading.Event(), threading.Event()
 
-    def policy(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def policy(features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         asked.set()
         assert returns.wait(HANGS)
         return 1
@@ -379,7 +379,7 @@ def test_a_compiler_that_waits_when_the_host_ends_is_ended(place: Place) -> None
 
 
 def test_on_failure_fail(tmp_path: Path) -> None:
-    def policy(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def policy(features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         return 2
 
     with InteractiveHost(tmp_path / "c", policy, on_failure="fail") as host:

@@ -134,7 +134,7 @@ def test_one_that_opens_the_channel_meanwhile(opened: tuple[str, ...], tmp_path:
 def test_a_silent_one_is_told_from_a_compiler_that_was_there_before(tmp_path: Path) -> None:
     base, asked = tmp_path / "c", threading.Event()
 
-    def policy(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def policy(features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         asked.set()
         return 1
 

@@ -78,7 +78,7 @@ class AnswersWhenShared:
         self.channel = channel
         self.alone = False
 
-    def __call__(self, features: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def __call__(self, features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         until = time.monotonic() + HANGS
         while not self.alone and users(self.channel) < 2:
             assert time.monotonic() < until, "nobody else has come"
@@ -147,7 +147,7 @@ def test_a_parallel_link_on_one_channel(site: str, place: Place) -> None:
 def test_a_compiler_that_is_killed_while_it_waits(version: int, place: Place) -> None:
     asked, killed = threading.Event(), threading.Event()
 
-    def policy(features: Mapping[str, Any], context: mlbridge.Context) -> int:
+    def policy(features: Mapping[str, Any], context: mlbridge.CallContext) -> int:
         asked.set()
         assert killed.wait(HANGS)
         return int(features["mask"].argmax())

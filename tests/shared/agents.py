@@ -43,7 +43,7 @@ def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
         )
         return
 
-    def policy(observation: Any, context: mlbridge.Context) -> Any:
+    def policy(observation: Any, context: mlbridge.CallContext) -> Any:
         asked = {name: observation[name] for name in inputs[context.agent]}
         return agents[context.agent].evaluate_scalar(**asked)
 

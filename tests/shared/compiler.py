@@ -164,7 +164,7 @@ class Compiler:
 
 @contextlib.contextmanager
 def serving(
-    policy: Callable[[Any, mlbridge.Context], Any],
+    policy: Callable[[Any, mlbridge.CallContext], Any],
     folder: Path,
     signature: mlbridge.Signature | Mapping[str, mlbridge.Signature] | None = None,
 ) -> Iterator[str]:

@@ -81,9 +81,9 @@ def test_all_threads_of_a_link_ask_one_server(
     place = {"grpc": "localhost:0", "pipe": f"{tmp_path}/r/"}.get(transport, f"{tmp_path}/s")
     asked: list[tuple[str, str]] = []
 
-    def policy(observation: object, context: mlbridge.Context) -> int:
+    def policy(observation: object, context: mlbridge.CallContext) -> int:
         name = str(observation["function"])  # type: ignore[index]
-        asked.append((Path(context.context).name, name))
+        asked.append((Path(context.unit).name, name))
         return int(name.endswith("3"))
 
     with mlbridge.Server(f"{transport}:{place}", SIGNATURE) as server:

@@ -17,7 +17,7 @@ from mlbridge.decisions import Decisions, read_decisions
 
 
 @mlbridge.function("counts", mlbridge.parse_signature("(x: int64) -> (action: int64)"))
-def counts(observation: Mapping[str, Any], context: mlbridge.Context) -> int:
+def counts(observation: Mapping[str, Any], context: mlbridge.CallContext) -> int:
     """Fails for a negative number."""
     if observation["x"] < 0:
         raise ValueError("a negative number")
@@ -25,7 +25,7 @@ def counts(observation: Mapping[str, Any], context: mlbridge.Context) -> int:
 
 
 @mlbridge.function("inlines", mlbridge.parse_signature("(x: int64) -> (inline: int64)"))
-def inlines(observation: Mapping[str, Any], context: mlbridge.Context) -> int:
+def inlines(observation: Mapping[str, Any], context: mlbridge.CallContext) -> int:
     return 1
 
 

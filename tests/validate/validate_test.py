@@ -235,7 +235,7 @@ def test_a_tree_that_is_built_already(tree: Tree) -> None:
 
 
 def test_a_model_that_fails_is_no_success(tree: Tree, tmp_path: Path) -> None:
-    def fails(observation: object, context: mlbridge.Context) -> int:
+    def fails(observation: object, context: mlbridge.CallContext) -> int:
         raise ValueError("no idea")
 
     with mlbridge.Server(f"unix:{tmp_path}/policy", None) as server:

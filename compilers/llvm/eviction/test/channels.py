@@ -176,8 +176,8 @@ def over_plugin(
     """Runs stock llc with the plugin, which asks a server whose socket is in this folder."""
     asked = Asked()
 
-    def answer(features: Features, context: mlbridge.Context) -> Any:
-        advice = asked.ask(policy, context.context, features)
+    def answer(features: Features, context: mlbridge.CallContext) -> Any:
+        advice = asked.ask(policy, context.unit, features)
         return np.array([advice], np.int64 if "mask" in features else np.float32)
 
     compiler, *rest = command

@@ -21,7 +21,7 @@ def main() -> None:
     uri, kind = sys.argv[1:]
     asked = 0
 
-    def policy(features: Any, _: mlbridge.Context) -> Any:
+    def policy(features: Any, _: mlbridge.CallContext) -> Any:
         nonlocal asked
         asked += 1
         mask = features["mask"].reshape(-1)

@@ -73,7 +73,7 @@ def test_the_default_is_what_llvm_would_have_done(
     model = f"native:{policies.stock(compiler.folder / 'policy.onnx')}"
     asked: list[int] = []
 
-    def answer(features: Any, context: mlbridge.Context) -> Any:
+    def answer(features: Any, context: mlbridge.CallContext) -> Any:
         asked.append(int(features["eviction_default"][0]))
         return features["eviction_default"]
 
@@ -87,9 +87,9 @@ def test_how_hot_the_function_is(each_compiler: Compiler) -> None:
     compiler = each_compiler
     found: dict[str, set[float]] = {}
 
-    def answer(features: Any, context: mlbridge.Context) -> Any:
+    def answer(features: Any, context: mlbridge.CallContext) -> Any:
         frequency = float(features["function_hottest_bb_freq"][0])
-        found.setdefault(context.context, set()).add(frequency)
+        found.setdefault(context.unit, set()).add(frequency)
         return features["eviction_default"]
 
     with serving(answer, compiler.folder) as uri:
@@ -105,8 +105,8 @@ def test_a_server_decides_as_the_same_network_in_process(compiler: Compiler) -> 
     bitcode = compiler.bitcode("floats.c")
     inside = compiler.llc(bitcode, model=f"native:{path}", on_failure="fail").object
 
-    def answer(features: Any, context: mlbridge.Context) -> Any:
-        return index(int(channels.least_used(context.context, features)))
+    def answer(features: Any, context: mlbridge.CallContext) -> Any:
+        return index(int(channels.least_used(context.unit, features)))
 
     with serving(answer, compiler.folder) as uri:
         assert compiler.llc(bitcode, model=uri, on_failure="fail").object == inside
@@ -127,8 +127,8 @@ def test_levels_are_those_of_functions(
 ) -> None:
     asked: set[str] = set()
 
-    def answer(features: Any, context: mlbridge.Context) -> Any:
-        asked.update(name for name in ("round", "main", "small") if name in context.context)
+    def answer(features: Any, context: mlbridge.CallContext) -> Any:
+        asked.update(name for name in ("round", "main", "small") if name in context.unit)
         return features["li_size"].astype(np.float32).reshape(1)
 
     bitcode = compiler.bitcode("integers.cpp")

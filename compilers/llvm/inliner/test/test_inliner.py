@@ -145,7 +145,7 @@ def test_a_server_that_ends_in_the_middle(compiler: Compiler, source: Path, tmp_
         "(callsite_cost: int64[1]) -> (inlining_decision: int64[1])"
     )
 
-    def policy(observation: object, context: mlbridge.Context) -> int:
+    def policy(observation: object, context: mlbridge.CallContext) -> int:
         nonlocal asked
         asked += 1
         if asked == 5:

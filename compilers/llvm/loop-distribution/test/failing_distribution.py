@@ -28,7 +28,7 @@ def main() -> None:
     asked = 0
     before = ""
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         nonlocal asked, before
         asked += 1
         mask = observation["action_mask"]

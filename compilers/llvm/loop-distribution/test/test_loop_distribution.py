@@ -37,7 +37,7 @@ SHIPPED = f"native:{mlbridge.files.shipped_agents('loop-distribution')}"
 BLOCKS, LATENCY, SCALAR, VECTOR = 21, 23, 24, 25
 
 
-def heuristic(observation: Any, context: mlbridge.Context) -> int:
+def heuristic(observation: Any, context: mlbridge.CallContext) -> int:
     """What function:heuristic answers."""
     mask, previous = observation["action_mask"], observation["previous"]
     if context.agent == "node":
@@ -285,7 +285,7 @@ def test_every_decision_is_reported(compiler: Compiler) -> None:
 def test_a_server_decides_as_the_function_does(compiler: Compiler) -> None:
     asked: Counter[str] = Counter()
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         asked[context.agent] += 1
         assert observation["previous"].shape == (26,)
         if context.agent == "node":

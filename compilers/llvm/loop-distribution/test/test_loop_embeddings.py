@@ -47,14 +47,14 @@ def served(
     compiler: Compiler,
     source: Path,
     signatures: dict[str, Signature] | None,
-    policy: Callable[[Any, mlbridge.Context], int],
+    policy: Callable[[Any, mlbridge.CallContext], int],
     **settings: str,
 ) -> Compiled:
     with serving(policy, compiler.folder, signatures) as uri:
         return compiler.clang(source, model=uri, on_failure="fail", **settings)
 
 
-def first(observation: Any, context: mlbridge.Context) -> int:
+def first(observation: Any, context: mlbridge.CallContext) -> int:
     return int(np.flatnonzero(observation["action_mask"])[-1])
 
 
@@ -69,7 +69,7 @@ def test_what_is_added_up(compiler: Compiler) -> None:
     source.write_text(SOURCE)
     seen: list[dict[str, Any]] = []
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         seen.append({name: np.array(observation[name]) for name in observation})
         return first(observation, context)
 
@@ -118,7 +118,7 @@ def test_networks_and_a_server_decide_alike(compiler: Compiler) -> None:
     printed = compiler.output(compiler.clang(KERNELS))
     path = network(compiler.folder)
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         if context.agent == "node":
             return int(np.flatnonzero(observation["action_mask"])[0])
         apart = observation["embedding"][0] - observation["previous_embedding"][0]
@@ -129,7 +129,7 @@ def test_networks_and_a_server_decide_alike(compiler: Compiler) -> None:
     decided = made.object
     assert compiler.output(made) == printed
 
-    def node(seen: Any, context: mlbridge.Context) -> int:
+    def node(seen: Any, context: mlbridge.CallContext) -> int:
         return int(np.flatnonzero(seen["action_mask"])[0])
 
     with serving(node, compiler.folder) as uri:
@@ -149,7 +149,7 @@ def test_a_model_that_does_not_ask_is_not_charged(compiler: Compiler) -> None:
     assert not made.stderr and made.object == expected
     seen: set[str] = set()
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         seen.update(observation)
         return first(observation, context)
 

@@ -25,7 +25,7 @@ def main() -> None:
     if behaviour == "actions":
         metadata["phase-ordering.actions"] = Path(argument).read_text()
 
-    def policy(observation: Mapping[str, Any], context: mlbridge.Context) -> Any:
+    def policy(observation: Mapping[str, Any], context: mlbridge.CallContext) -> Any:
         step = int(observation["step"][0])
         stop = len(observation["action_mask"]) - 1
         if behaviour == "sequence":
@@ -38,7 +38,7 @@ def main() -> None:
         if step < int(argument):
             return step
         if behaviour == "raise":
-            raise ValueError(f"no idea about {context.context}")
+            raise ValueError(f"no idea about {context.unit}")
         if behaviour == "block":
             signal.pause()
         os._exit(3)

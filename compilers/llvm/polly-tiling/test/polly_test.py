@@ -93,7 +93,7 @@ def test_what_a_model_sees_and_decides(compiler: PollyCompiler) -> None:
     fixed = compiler.text(PRODUCT, "-mllvm", "-polly-tile-sizes=16,24,32").object
     answers = iter([[16, 24, 32], [1, 1, 1], [32, 32, 32]])
 
-    def policy(observation: Any, context: mlbridge.Context) -> list[int]:
+    def policy(observation: Any, context: mlbridge.CallContext) -> list[int]:
         seen.append(np.array(observation["loops"]))
         return [*next(answers), 0, 0, 0, 0, 0]
 
@@ -153,7 +153,7 @@ def test_of_deep_nests_the_innermost_loops_are_asked_about(compiler: PollyCompil
     text = f"void deep(int *a) {{ {loops} a[{' + '.join(names)}] += 1; }}"
     seen: list[Any] = []
 
-    def policy(observation: Any, context: mlbridge.Context) -> list[int]:
+    def policy(observation: Any, context: mlbridge.CallContext) -> list[int]:
         seen.append(np.array(observation["loops"]))
         return [1] * 8
 
@@ -231,7 +231,7 @@ def test_lto(compiler: PollyCompiler) -> None:
 def test_a_slow_server_is_given_up(compiler: PollyCompiler) -> None:
     stock, slow = compiler.text(program(1)).object, threading.Event()
 
-    def policy(observation: Any, context: mlbridge.Context) -> list[int]:
+    def policy(observation: Any, context: mlbridge.CallContext) -> list[int]:
         slow.wait(60)
         return [1] * 8
 

@@ -25,7 +25,7 @@ def main() -> None:
     uri, kind = sys.argv[1:]
     asked = 0
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         nonlocal asked
         asked += 1
         mask = observation["action_mask"]

@@ -23,7 +23,7 @@ REMARKS = ("-Rpass=register-allocation", "-Rpass-missed=register-allocation")
 HEURISTIC = "function:heuristic"
 
 
-def heuristic(observation: Any, context: mlbridge.Context) -> int:
+def heuristic(observation: Any, context: mlbridge.CallContext) -> int:
     """What function:heuristic answers."""
     mask = observation["action_mask"]
     its: Any = observation["node_properties"] if context.agent in ("task", "colour") else None
@@ -121,7 +121,7 @@ def test_a_server_decides_as_the_function_does(compiler: Compiler) -> None:
     agents: Counter[str] = Counter()
     shapes: dict[str, dict[str, tuple[int, ...]]] = {}
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         agents[context.agent] += 1
         shapes[context.agent] = {name: observation[name].shape for name in observation}
         assert observation["action_mask"].sum() > 1 or context.agent == "split"
@@ -148,7 +148,7 @@ def test_a_server_splits_wherever_it_can(compiler: Compiler) -> None:
     printed = compiler.output(compiler.clang("mixed.c"))
     splits = 0
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         nonlocal splits
         if context.agent == "task":
             return 1

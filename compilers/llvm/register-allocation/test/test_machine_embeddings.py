@@ -53,7 +53,7 @@ def scores(agent: str, embedding: NDArray[Any], choices: int) -> NDArray[Any]:
     return np.resize(embedding[:33], choices) if agent != "split" else embedding[:1]
 
 
-def largest(observation: Any, context: mlbridge.Context) -> int:
+def largest(observation: Any, context: mlbridge.CallContext) -> int:
     mask = observation["action_mask"]
     score = scores(context.agent, observation[name_of(context.agent)], len(mask))
     if context.agent == "split":
@@ -101,7 +101,7 @@ def test_networks_and_a_server_decide_alike(compiler: Compiler) -> None:
         network(compiler.folder, agent)
     asked: Counter[str] = Counter()
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         asked[context.agent] += 1
         return largest(observation, context)
 
@@ -139,7 +139,7 @@ def test_a_model_that_does_not_ask_is_not_charged(compiler: Compiler) -> None:
     assert not made.stderr and made.object == expected
     seen: set[str] = set()
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         seen.update(observation)
         return int(np.flatnonzero(observation["action_mask"])[0])
 
@@ -171,9 +171,9 @@ def first_seen(compiler: Compiler, source: Path | str, words: Path, *flags: str)
     """The first observation of the agent `node` for each function."""
     seen: dict[str, Any] = {}
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         if context.agent == "node":
-            function = context.context.rpartition(":")[2]
+            function = context.unit.rpartition(":")[2]
             seen.setdefault(function, observation["embeddings"].copy())
         return int(np.flatnonzero(observation["action_mask"])[0])
 
@@ -229,11 +229,11 @@ def test_what_changes_is_computed_again(compiler: Compiler) -> None:
     """Where something else is spilled, instructions get operands in memory."""
     rows: dict[str, list[Any]] = defaultdict(list)
 
-    def policy(observation: Any, context: mlbridge.Context) -> int:
+    def policy(observation: Any, context: mlbridge.CallContext) -> int:
         if context.agent == "node":
-            rows[context.context].append(observation["embeddings"].copy())
+            rows[context.unit].append(observation["embeddings"].copy())
         elif context.agent != "split":
-            seen = rows[context.context][-1] if rows[context.context] else observation["embedding"]
+            seen = rows[context.unit][-1] if rows[context.unit] else observation["embedding"]
             assert (observation["embedding"] == seen).all(axis=-1).any(), "one of the rows"
         if context.agent == "colour" and observation["action_mask"][0]:
             return 0  # the stack

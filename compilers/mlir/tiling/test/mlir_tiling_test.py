@@ -210,9 +210,9 @@ def test_what_a_model_sees_and_decides(tmp_path: Path, text: str) -> None:
     places: list[str] = []
     answers = iter([answer(4, 8, 5), answer(), answer(1 << 62, 8), answer(4, 8, 5, vectorize=1)])
 
-    def policy(observation: Any, context: mlbridge.Context) -> Answer:
+    def policy(observation: Any, context: mlbridge.CallContext) -> Answer:
         seen.append({name: np.array(value) for name, value in observation.items()})
-        places.append(context.context)
+        places.append(context.unit)
         return next(answers)
 
     with serving(policy, tmp_path, SIGNATURE) as uri:
@@ -254,7 +254,7 @@ def listed(table: str) -> list[str]:
 def test_the_machine_is_that_of_the_options(tmp_path: Path) -> None:
     seen: list[list[float]] = []
 
-    def policy(observation: Any, context: mlbridge.Context) -> Answer:
+    def policy(observation: Any, context: mlbridge.CallContext) -> Answer:
         seen.append(np.array(observation["operation"]).tolist())
         return answer(vectorize=1)
 
@@ -336,7 +336,7 @@ def test_a_server_that_ends_in_the_middle(tmp_path: Path) -> None:
 def test_a_server_that_is_slow(tmp_path: Path) -> None:
     asked_again = threading.Event()
 
-    def policy(observation: Any, context: mlbridge.Context) -> Answer:
+    def policy(observation: Any, context: mlbridge.CallContext) -> Answer:
         asked_again.wait(60)
         return answer(4, 4, 4)
 
