@@ -28,11 +28,11 @@ Status ModelOptions::check() const {
   return {};
 }
 
-OpenOptions ModelOptions::opening(std::string Context) const {
+OpenOptions ModelOptions::opening(std::string Unit) const {
   OpenOptions Opening;
   Opening.deadline = *parseDuration(Deadline);
   Opening.sharedBudget = true;
-  Opening.context = std::move(Context);
+  Opening.context.unit = std::move(Unit);
   return Opening;
 }
 

@@ -24,7 +24,7 @@ struct ModelOptions {
   bool mustNotFail() const { return OnFailure == "fail"; }
   /// Options with which the model is opened, or a Runner made, for a file or function, the context.
   /// Requires that check() has accepted these.
-  OpenOptions opening(std::string Context = {}) const;
+  OpenOptions opening(std::string Unit = {}) const;
   /// The text of a failure, with the model's URI.
   std::string describe(const Status &Failure) const;
 

@@ -41,11 +41,11 @@ public:
   size_t agent() const;
   const Metadata &metadata() const; ///< what the environment says of itself
 
-  /// Begins an episode. `context` names what it is about (a module); empty: the same as before.
+  /// Begins an episode. `unit` names what it is about (a module); empty: the same as before.
   /// Blocks at most until the deadline. Errors: Busy (another driver is in mid-episode),
   /// DeadlineExceeded, Closed, Unavailable, Mismatch (another environment is there now), and what
   /// the environment fails with.
-  Status reset(std::string_view context = {}, uint64_t seed = 0);
+  Status reset(std::string_view unit = {}, uint64_t seed = 0);
   /// Applies the action. Errors: InvalidArgument (no episode is open) and those of reset.
   Status step();
 

@@ -108,7 +108,7 @@ public:
   /// change.
   virtual Span<const AgentSpec> agents() const;
 
-  /// Starts an episode, of context() and seed(), and writes its first observation. May call
+  /// Starts an episode, of unit() and seed(), and writes its first observation. May call
   /// setDone() if nothing is to be decided.
   virtual Status reset(Observation &first) = 0;
   /// Applies the action, then either writes the next observation or calls setDone(). Observations
@@ -122,7 +122,7 @@ public:
   bool isTruncated() const { return truncated_; }
   /// What the episode is about (module, function), and its seed, as EpisodeOptions or a driver's
   /// reset give them; for reset().
-  const std::string &context() const { return context_; }
+  const std::string &unit() const { return unit_; }
   uint64_t seed() const { return seed_; }
   /// The reward of the last step, for the agent that acted or for any agent; 0 unless set. Only a
   /// reward that was set is sent to the model.
@@ -162,7 +162,7 @@ private:
   bool truncated_ = false, unknownRewarded_ = false;
   size_t acted_ = 0;
   std::vector<Reward> rewards_; ///< for each agent
-  std::string context_;
+  std::string unit_;
   uint64_t seed_ = 0;
 };
 
@@ -172,8 +172,8 @@ struct EpisodeOptions {
   uint32_t maxSteps = 0;
   /// For the whole episode, in addition to the deadline of each evaluation.
   Duration deadline = Duration::max();
-  std::string episode; ///< overrides OpenOptions::episode
-  std::string context; ///< overrides OpenOptions::context: module, function
+  std::string episode; ///< overrides CallContext::episode
+  std::string unit;    ///< overrides CallContext::unit: module, function
   uint64_t seed = 0;   ///< for the environment
   /// Also checks values: a NaN or infinity in a reward or an observation, and an input named
   /// "action_mask" that allows nothing, end the episode with InvalidArgument. Always on in a

@@ -25,8 +25,8 @@ public:
   /// Sets the lengths of an output. Errors: PolicyFailed (they do not fit), InvalidArgument (there
   /// is no such output).
   virtual Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) = 0;
-  /// Who asks: agent, episode and context.
-  virtual const OpenOptions &context() const = 0;
+  /// Who asks, and about what.
+  virtual const CallContext &context() const = 0;
 
   /// By name; empty if there is no such tensor or its type is another.
   template <typename T> Span<const T> in(std::string_view name) const {

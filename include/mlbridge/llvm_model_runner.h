@@ -76,9 +76,9 @@ public:
   /// With a signature whose first inputs are the features (withMissingInputs).
   LLVMModelRunner(llvm::LLVMContext &Ctx, const std::vector<llvm::TensorSpec> &Features,
                   const llvm::TensorSpec &Advice, const Model &Of, const Signature &Wanted,
-                  const OpenOptions &Options = {})
-      : MLModelRunner(Ctx, Kind::Release, Features.size()), Context(Options.context),
-        Asked(Of.boundTo(Wanted).newRunner(Options)), Nothing(Advice.getTotalTensorBufferSize()) {
+                  const CallContext &Caller = {})
+      : MLModelRunner(Ctx, Kind::Release, Features.size()), Unit(Caller.unit),
+        Asked(Of.boundTo(Wanted).newRunner(Caller)), Nothing(Advice.getTotalTensorBufferSize()) {
     // The base class allocates where there is no buffer, that is, no model.
     for (size_t I = 0; I < Features.size(); ++I)
       setUpBufferForTensor(I, Features[I], Asked.inputAt(I).data);
@@ -99,7 +99,7 @@ public:
     if (InEpisode)
       (void)Asked.endEpisode(Status());
     InEpisode = true;
-    (void)Asked.beginEpisode("", Name.empty() ? Context : Name.str());
+    (void)Asked.beginEpisode("", Name.empty() ? Unit : Name.str());
   }
 
 private:

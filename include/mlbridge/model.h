@@ -27,8 +27,15 @@ using Metadata = std::map<std::string, std::string>;
 /// The deadline of opening and of each evaluation, unless OpenOptions says otherwise.
 inline constexpr Duration DefaultDeadline = std::chrono::seconds(5);
 
+/// Who asks, and about what: told to a server, a function and a recording. Each may be empty.
+struct CallContext {
+  std::string agent;   ///< which of a server's agents is asked; "" = the only one
+  std::string episode; ///< an id by which a trainer recognizes this compilation
+  std::string unit;    ///< what is compiled, in the compiler's words: a module, a function
+};
+
 /// How a Model is opened. Options of the URI with the same name (`deadline`, `agent`, `episode`,
-/// `context`) take precedence, so that whoever starts the compiler has the last word.
+/// `unit`) take precedence, so that whoever starts the compiler has the last word.
 struct OpenOptions {
   /// Opening, and then each evaluation, takes no longer than this (out of process; in process see
   /// docs/architecture.md); Duration::max() means no limit, no value means DefaultDeadline. It is
@@ -38,9 +45,7 @@ struct OpenOptions {
   /// Shares that budget with every other Model of this process that is opened at the same address
   /// with this set: for compilers that open a model for each module.
   bool sharedBudget = false;
-  std::string agent;   ///< which of a server's agents is asked; "" = the only one
-  std::string episode; ///< an id by which a trainer recognizes this compilation
-  std::string context; ///< free text for logs: module, function
+  CallContext context; ///< for each Runner, unless newRunner is given another one
 };
 
 /// A handle; copies share what was opened, and each has its own binding. Safe to use from several
@@ -78,7 +83,7 @@ public:
   /// process), Busy (asked by another thread), and those of an evaluation.
   Expected<Metadata> statistics() const;
   /// The model's own signature; null for a model that takes any. For a server with several agents:
-  /// that of OpenOptions::agent.
+  /// that of OpenOptions::context.
   const Signature *modelSignature() const;
 
   /// Binds the model to the caller's signature. Every model input must be among the caller's inputs
@@ -94,7 +99,7 @@ public:
   const Signature *signature() const; ///< of the last bind; null before it
 
   /// The same model, loaded or connected once, bound to another signature: for the agents of one
-  /// server or function (agent.h). `agent` takes the place of OpenOptions::agent unless it is
+  /// server or function (agent.h). `agent` takes the place of that of OpenOptions unless it is
   /// empty. A failure is in its status(). Thread-safe.
   Model boundTo(const Signature &signature, std::string_view agent = {}) const;
 
@@ -102,10 +107,10 @@ public:
   /// one message and waits for the answer by the first evaluation at the latest. Thread-safe. A
   /// failure is in Runner::status().
   Runner newRunner() const;
-  /// The same, overriding the deadline (of evaluations), agent, episode and context that the Model
-  /// was opened with; empty fields keep them. A sharedBudget that the Model was not opened with is
-  /// InvalidArgument.
-  Runner newRunner(const OpenOptions &overrides) const;
+  /// The same for another context; its empty fields, and a deadline (of each evaluation) that is
+  /// not given, are those that the Model was opened with.
+  Runner newRunner(const CallContext &context,
+                   std::optional<Duration> deadline = std::nullopt) const;
 
 private:
   friend class Runner;

@@ -167,8 +167,8 @@ public:
   void clearStatus();
 
   /// Tells the model about episodes, out of process without waiting for an answer; an engine in
-  /// process does nothing, and a function sees episode and context in its FunctionCall::context().
-  Status beginEpisode(std::string_view episode, std::string_view context);
+  /// process does nothing, and a function sees them in its FunctionCall::context().
+  Status beginEpisode(std::string_view episode, std::string_view unit);
   Status reward(double value); ///< the reward of the last evaluation's action
   /// `truncated`: a limit ended it, not a terminal state.
   Status endEpisode(const Status &outcome, bool truncated = false);

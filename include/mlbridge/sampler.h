@@ -27,7 +27,7 @@ public:
   explicit Sampler(uint64_t seed = 0, double temperature = 1);
   /// Starts anew from the seed, and from what is being compiled if it is given: the draws for a
   /// module then depend neither on other modules nor on the order of threads.
-  void restart(std::string_view episode = {}, std::string_view context = {});
+  void restart(std::string_view episode = {}, std::string_view unit = {});
   /// Allocates nothing. Errors: those of argMax.
   Expected<int64_t> sample(Span<const float> logits);
   Expected<int64_t> sample(Span<const double> logits);

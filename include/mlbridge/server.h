@@ -26,7 +26,7 @@ struct ServerOptions {
   uint32_t maxEvents = 256;   ///< waiting of episodes per stream; one more replaces the oldest
   uint32_t maxTensors = 1024; ///< inputs and outputs of a stream; one with more is refused
   // A connection that goes beyond one of these is closed, and told why:
-  /// Bytes of one message that is no request, reply or step: a signature, a context.
+  /// Bytes of one message that is no request, reply or step: a signature, a unit.
   uint64_t maxControl = uint64_t(1) << 20;
   /// Bytes that are kept for one connection: messages, decoded inputs, streams, events, replies.
   uint64_t maxConnectionMemory = uint64_t(160) << 20;
@@ -49,16 +49,6 @@ struct ServerOptions {
   /// unanswered.
 };
 
-/// Who asks. Strings are valid for as long as the event.
-struct RequestContext {
-  std::string_view episode; ///< an id, or empty
-  std::string_view context; ///< module, function: free text of the compiler
-  std::string_view agent;   ///< which of several; empty for the only one
-  uint64_t connection = 0;  ///< number of the connection, from 1
-  uint32_t stream = 0;      ///< number of the stream on that connection: one Runner
-  uint64_t step = 0;        ///< requests answered in this episode before
-};
-
 /// What an Event is, and how it is answered.
 enum class EventKind : uint8_t {
   Request,      ///< answer with reply() or fail()
@@ -71,9 +61,9 @@ enum class EventKind : uint8_t {
 
 /// One thing that a compiler sent. For a Request: the inputs, readable until it is answered, and
 /// the outputs to be written. For Reset and Step of an environment, `signature` is the other way
-/// round: the inputs are the action (none for Reset), the outputs the observation; the context is
-/// what the driver wants to see compiled. Move-only; one that is destroyed unanswered is answered
-/// PolicyFailed.
+/// round: the inputs are the action (none for Reset), the outputs the observation; the context's
+/// unit is what the driver wants to see compiled. Move-only; one that is destroyed unanswered is
+/// answered PolicyFailed.
 class Event {
 public:
   /// Nothing; for a variable that next() is assigned to.
@@ -82,12 +72,16 @@ public:
   Event(Event &&) noexcept;
   Event &operator=(Event &&) noexcept;
 
-  EventKind kind() const;                ///< what it is
-  const RequestContext &context() const; ///< who asks
-  double reward() const;                 ///< of a Reward
-  const Status &outcome() const;         ///< of EpisodeEnd: how the compilation ended
-  bool isTruncated() const;              ///< of EpisodeEnd: a limit ended it, not a terminal state
-  uint64_t seed() const;                 ///< of a Reset: as the driver gave it
+  EventKind kind() const; ///< what it is
+  /// Who asks, and about what; valid until the event is answered.
+  const CallContext &context() const;
+  uint64_t connection() const;   ///< number of the connection, from 1
+  uint32_t stream() const;       ///< number of the stream on that connection: one Runner
+  uint64_t step() const;         ///< requests answered in this episode before
+  double reward() const;         ///< of a Reward
+  const Status &outcome() const; ///< of EpisodeEnd: how the compilation ended
+  bool isTruncated() const;      ///< of EpisodeEnd: a limit ended it, not a terminal state
+  uint64_t seed() const;         ///< of a Reset: as the driver gave it
 
   /// The stream's signature, all Dynamic dimensions as declared.
   const Signature &signature() const;

@@ -8,8 +8,7 @@ namespace mlbridge::python {
 namespace {
 
 bool isSameStream(const Event &a, const Event &b) {
-  const RequestContext &one = a.context(), &other = b.context();
-  return one.stream == other.stream && one.connection == other.connection;
+  return a.stream() == b.stream() && a.connection() == b.connection();
 }
 
 /// Gathers requests from a server, and gives them to a policy.
@@ -128,7 +127,7 @@ private:
     {
       nb::list contexts;
       for (const Event &event : group)
-        contexts.append(newContext(event.context()));
+        contexts.append(newContext(event));
       answer = call(policy_.ptr(), observations(group).ptr(), contexts.ptr());
     }
     if (!answer.is_valid()) {

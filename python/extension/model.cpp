@@ -20,9 +20,7 @@ OpenOptions openOptions(const std::optional<Time> &deadline, std::string agent, 
   OpenOptions options;
   if (deadline)
     options.deadline = durationOf(*deadline);
-  options.agent = std::move(agent);
-  options.episode = std::move(episode);
-  options.context = std::move(context);
+  options.context = {std::move(agent), std::move(episode), std::move(context)};
   return options;
 }
 
@@ -179,9 +177,9 @@ Array resizeInput(PyRunner &self, std::string_view name, const Lengths &lengths)
   return array;
 }
 
-Runner newRunner(PyModel &model, const OpenOptions &options) {
+Runner newRunner(PyModel &model, const CallContext &context) {
   const Model from = model.open(); // another thread may close it
-  Runner runner = withoutGil([&] { return from.newRunner(options); });
+  Runner runner = withoutGil([&] { return from.newRunner(context); });
   check(runner.status());
   return runner;
 }
@@ -328,12 +326,7 @@ Status evaluate(const Callable &callable, FunctionCall &functionCall, uint64_t s
   const Signature &signature = functionCall.signature();
   const Arrays observation =
       arraysOf(signature.inputs, [&](size_t i) { return newCopy(functionCall.input(i)); });
-  RequestContext who;
-  who.episode = functionCall.context().episode;
-  who.context = functionCall.context().context;
-  who.agent = functionCall.context().agent;
-  who.step = step;
-  nb::object context = newContext(who);
+  nb::object context = newContext(functionCall.context(), 0, 0, step);
   nb::object result = call(callable.get(), observation.ptr(), context.ptr());
   if (!result.is_valid())
     return takePythonError("the policy");
@@ -432,9 +425,8 @@ void bindModel(nb::module_ &m) {
           "new_runner",
           [](const std::shared_ptr<PyModel> &self, std::string agent, std::string episode,
              std::string context) {
-            const OpenOptions overrides =
-                openOptions({}, std::move(agent), std::move(episode), std::move(context));
-            return std::make_unique<PyRunner>(newRunner(*self, overrides), self);
+            return std::make_unique<PyRunner>(
+                newRunner(*self, {std::move(agent), std::move(episode), std::move(context)}), self);
           },
           nb::kw_only(), nb::arg("agent") = "", nb::arg("episode") = "", nb::arg("context") = "",
           "One thread's way to evaluate the model, which must have been bound.")

@@ -4,9 +4,12 @@
 
 namespace mlbridge::python {
 
-nb::object newContext(const RequestContext &from) {
-  return nb::cast(Context{std::string(from.episode), std::string(from.context),
-                          std::string(from.agent), from.connection, from.step, from.stream});
+nb::object newContext(const CallContext &from, uint64_t connection, uint32_t stream,
+                      uint64_t step) {
+  return nb::cast(Context{from.episode, from.unit, from.agent, connection, step, stream});
+}
+nb::object newContext(const Event &event) {
+  return newContext(event.context(), event.connection(), event.stream(), event.step());
 }
 
 void StreamViews::forget() {
@@ -73,15 +76,15 @@ void StreamViews::show(const Event &event) {
     storage_ = event.storage();
   }
 
-  const RequestContext &who = event.context();
   if (!context_.is_valid()) {
-    context_ = newContext(who);
+    context_ = newContext(event);
     return;
   }
+  const CallContext &who = event.context();
   Context &context = *nb::inst_ptr<Context>(context_);
-  context.step = who.step;
+  context.step = event.step();
   context.episode = who.episode;
-  context.context = who.context;
+  context.context = who.unit;
   context.agent = who.agent;
 }
 

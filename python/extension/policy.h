@@ -16,7 +16,8 @@ struct Context {
   uint64_t connection = 0, step = 0;
   uint32_t stream = 0;
 };
-nb::object newContext(const RequestContext &from);
+nb::object newContext(const CallContext &from, uint64_t connection, uint32_t stream, uint64_t step);
+nb::object newContext(const Event &event);
 
 /// The observation and the context of one stream, made once and used again for every request that
 /// lies in the same memory. They are lent to the policy: if it keeps any part of them, the memory
@@ -25,8 +26,8 @@ class StreamViews {
 public:
   StreamViews(uint64_t connection, uint32_t stream) : connection_(connection), stream_(stream) {}
 
-  bool isOf(const RequestContext &who) const {
-    return connection_ == who.connection && stream_ == who.stream;
+  bool isOf(const Event &event) const {
+    return connection_ == event.connection() && stream_ == event.stream();
   }
   /// Makes both show this event. Throws.
   void show(const Event &event);

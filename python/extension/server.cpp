@@ -318,7 +318,7 @@ void bindServer(nb::module_ &m) {
           "context",
           [](PyEvent &self) {
             if (!self.context.is_valid())
-              self.context = newContext(self.event.context());
+              self.context = newContext(self.event);
             return self.context;
           },
           nb::sig("def context(self) -> CallContext"), "Who asks.")

@@ -38,15 +38,14 @@ struct PyServer {
   }
 
   StreamViews &views(const Event &event) {
-    const RequestContext &who = event.context();
-    if (recent && recent->isOf(who))
+    if (recent && recent->isOf(event))
       return *recent;
     // Nobody tells when a stream ends; what is forgotten is made again.
     if (streams.size() >= 4096)
       streams.clear();
-    std::unique_ptr<StreamViews> &slot = streams[who.connection << 20 ^ who.stream];
-    if (!slot || !slot->isOf(who))
-      slot = std::make_unique<StreamViews>(who.connection, who.stream);
+    std::unique_ptr<StreamViews> &slot = streams[event.connection() << 20 ^ event.stream()];
+    if (!slot || !slot->isOf(event))
+      slot = std::make_unique<StreamViews>(event.connection(), event.stream());
     recent = slot.get();
     return *recent;
   }

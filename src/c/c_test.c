@@ -154,16 +154,10 @@ int test_buffers(void) {
   mlbridge_runner_destroy(runner);
 
   /* A runner's own deadline; the budget is the model's. */
-  mlbridge_open_options overrides = {sizeof overrides, -1, false, NULL, NULL, NULL};
   mlbridge_model *model = mlbridge_model_open("function:c-buffers", NULL);
   EXPECT(mlbridge_model_bind(model, &sum_signature) == MLBRIDGE_OK);
-  runner = mlbridge_model_new_runner_for(model, &overrides);
+  runner = mlbridge_model_new_runner_for(model, NULL, -1);
   EXPECT(mlbridge_runner_evaluate(runner) == MLBRIDGE_DEADLINE_EXCEEDED);
-  mlbridge_runner_destroy(runner);
-  overrides.deadline = 0;
-  overrides.shared_budget = true;
-  runner = mlbridge_model_new_runner_for(model, &overrides);
-  EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_INVALID_ARGUMENT);
   mlbridge_runner_destroy(runner);
   mlbridge_model_close(model);
   return 0;
@@ -296,7 +290,7 @@ int test_strings_and_dynamic(void) {
   const mlbridge_signature signature = MLBRIDGE_SIGNATURE(inputs, outputs);
   const mlbridge_function_model model = {sizeof model, &signature, words, NULL, NULL, 0};
   EXPECT(mlbridge_register_function("c-words", &model, NULL, 0) == MLBRIDGE_OK);
-  const mlbridge_open_options options = {sizeof options, 2000000000, false, NULL, "e", "m"};
+  const mlbridge_open_options options = {sizeof options, 2000000000, false, {NULL, "e", "m"}};
   mlbridge_runner *runner = mlbridge_open("function:c-words", NULL, &options);
   EXPECT(mlbridge_runner_code(runner) == MLBRIDGE_OK);
 
@@ -527,7 +521,7 @@ static mlbridge_code agent_length(mlbridge_call *call, void *data) {
   const mlbridge_signature *signature = mlbridge_call_signature(call);
   if (signature->inputs_size != 1 || strcmp(signature->inputs[0].name, "x") != 0)
     return mlbridge_call_fail(call, MLBRIDGE_INTERNAL, "not the signature that was stated");
-  *y = (int64_t)strlen(mlbridge_call_agent(call));
+  *y = (int64_t)strlen(mlbridge_call_get_context(call).agent);
   return MLBRIDGE_OK;
 }
 
@@ -559,20 +553,14 @@ int test_agents_of_one_model(void) {
   mlbridge_runner *runner = mlbridge_model_new_runner(first);
   EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_OK && y == 4);
   mlbridge_runner_destroy(runner);
-  mlbridge_open_options other = {0};
-  other.size = sizeof other;
-  other.agent = "second";
-  runner = mlbridge_model_new_runner_for(first, &other);
+  const mlbridge_call_context second = {"second", NULL, NULL};
+  runner = mlbridge_model_new_runner_for(first, &second, 0);
   EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_OK && y == 6);
   EXPECT(mlbridge_runner_signature(runner)->outputs[0].type == MLBRIDGE_INT64);
   EXPECT(mlbridge_runner_end_episode_truncated(runner) == MLBRIDGE_OK);
   mlbridge_runner_destroy(runner);
   EXPECT(mlbridge_runner_signature(NULL) == NULL && mlbridge_call_signature(NULL) == NULL);
-  other.size = 0;
-  runner = mlbridge_model_new_runner_for(first, &other);
-  EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_INVALID_ARGUMENT);
-  mlbridge_runner_destroy(runner);
-  runner = mlbridge_model_new_runner_for(NULL, NULL);
+  runner = mlbridge_model_new_runner_for(NULL, NULL, 0);
   EXPECT(mlbridge_evaluate_int64(runner, &y) == MLBRIDGE_INVALID_ARGUMENT);
   mlbridge_runner_destroy(runner);
   mlbridge_model_close(first);

@@ -130,8 +130,8 @@ const mlbridge_signature *mlbridge_driver_signature(const mlbridge_driver *drive
   return agent < mlbridge_driver_agents(driver) ? driver->signatures[agent]->get() : nullptr;
 }
 
-mlbridge_code mlbridge_driver_reset(mlbridge_driver *driver, const char *context, uint64_t seed) {
-  return call(driver, [&](Driver &d) { return d.reset(textOf(context), seed); });
+mlbridge_code mlbridge_driver_reset(mlbridge_driver *driver, const char *unit, uint64_t seed) {
+  return call(driver, [&](Driver &d) { return d.reset(textOf(unit), seed); });
 }
 mlbridge_code mlbridge_driver_step(mlbridge_driver *driver) {
   return call(driver, [](Driver &d) { return d.step(); });

@@ -115,7 +115,7 @@ static Status readOptions(const mlbridge_episode_options *stated, EpisodeOptions
   if (read.deadline)
     to.deadline = Duration(read.deadline);
   to.episode = textOf(read.episode);
-  to.context = textOf(read.context);
+  to.unit = textOf(read.unit);
   to.seed = read.seed;
   return Status();
 }
@@ -195,8 +195,8 @@ mlbridge_code mlbridge_action_choice(const mlbridge_action *action, const char *
   return codeOf(chosen.status());
 }
 
-const char *mlbridge_environment_context(const mlbridge_environment *environment) {
-  return environment ? environment->context().c_str() : "";
+const char *mlbridge_environment_unit(const mlbridge_environment *environment) {
+  return environment ? environment->unit().c_str() : "";
 }
 uint64_t mlbridge_environment_seed(const mlbridge_environment *environment) {
   return environment ? environment->seed() : 0;

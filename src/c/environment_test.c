@@ -31,7 +31,7 @@ static mlbridge_code reset(mlbridge_environment *environment, mlbridge_observati
                            void *data) {
   struct pass *pass = data;
   pass->left = 3 + (int64_t)mlbridge_environment_seed(environment);
-  if (strcmp(mlbridge_environment_context(environment), "broken") == 0)
+  if (strcmp(mlbridge_environment_unit(environment), "broken") == 0)
     return mlbridge_environment_fail(environment, MLBRIDGE_NOT_FOUND, "no such module");
   return mlbridge_set(mlbridge_observation_runner(first), "left", &pass->left, 1);
 }
@@ -152,7 +152,7 @@ int test_environment_mistakes(void) {
   ENDS_WITH(Truncates, MLBRIDGE_OK, "");
   EXPECT(result.truncated && result.steps == 1);
   ENDS_WITH(None, MLBRIDGE_OK, "");
-  mlbridge_episode_options options = {.size = sizeof options, .context = "broken"};
+  mlbridge_episode_options options = {.size = sizeof options, .unit = "broken"};
   EXPECT(mlbridge_environment_run(environment, agents, &options, NULL) == MLBRIDGE_NOT_FOUND);
   EXPECT(strstr(mlbridge_environment_message(environment), "reset: no such module"));
   options.size = 0;

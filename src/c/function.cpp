@@ -88,14 +88,11 @@ const mlbridge_signature *mlbridge_call_signature(const mlbridge_call *call) {
   return call->shown->get();
 }
 
-const char *mlbridge_call_agent(const mlbridge_call *call) {
-  return call ? call->call.context().agent.c_str() : "";
-}
-const char *mlbridge_call_episode(const mlbridge_call *call) {
-  return call ? call->call.context().episode.c_str() : "";
-}
-const char *mlbridge_call_context(const mlbridge_call *call) {
-  return call ? call->call.context().context.c_str() : "";
+mlbridge_call_context mlbridge_call_get_context(const mlbridge_call *call) {
+  if (!call)
+    return {"", "", ""};
+  const CallContext &context = call->call.context();
+  return {context.agent.c_str(), context.episode.c_str(), context.unit.c_str()};
 }
 
 mlbridge_code mlbridge_call_fail(mlbridge_call *call, mlbridge_code code, const char *message) {

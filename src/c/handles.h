@@ -121,6 +121,7 @@ Status getString(const std::optional<TensorView> &view, const char *name, uint64
 Status setString(const std::optional<TensorView> &view, const char *name, uint64_t index,
                  mlbridge_string from);
 
+CallContext contextOf(const mlbridge_call_context &stated);
 OpenOptions optionsOf(const mlbridge_open_options *stated, Status &wrong);
 /// Errors: InvalidArgument.
 Status readMetadata(const char *const *pairs, uint64_t size, Metadata &to);

@@ -6,6 +6,10 @@
 using namespace mlbridge;
 using namespace mlbridge::c;
 
+CallContext mlbridge::c::contextOf(const mlbridge_call_context &stated) {
+  return {textOf(stated.agent), textOf(stated.episode), textOf(stated.unit)};
+}
+
 OpenOptions mlbridge::c::optionsOf(const mlbridge_open_options *stated, Status &wrong) {
   OpenOptions options;
   mlbridge_open_options known;
@@ -13,9 +17,7 @@ OpenOptions mlbridge::c::optionsOf(const mlbridge_open_options *stated, Status &
   if (known.deadline)
     options.deadline = Duration(known.deadline);
   options.sharedBudget = known.shared_budget;
-  options.agent = textOf(known.agent);
-  options.episode = textOf(known.episode);
-  options.context = textOf(known.context);
+  options.context = contextOf(known.context);
   return options;
 }
 
@@ -160,20 +162,22 @@ mlbridge_model *mlbridge_model_new_bound(const mlbridge_model *model,
 }
 
 mlbridge_runner *mlbridge_model_new_runner_for(const mlbridge_model *model,
-                                               const mlbridge_open_options *overrides) {
+                                               const mlbridge_call_context *context,
+                                               int64_t deadline) {
   auto *handle = new mlbridge_runner;
-  Status wrong;
-  const OpenOptions read = optionsOf(overrides, wrong);
   if (!model)
-    wrong = Status(Code::InvalidArgument, "no model was given");
+    handle->runner = Runner(Status(Code::InvalidArgument, "no model was given"));
   else if (!model->wrong)
-    wrong = model->wrong;
-  handle->runner = wrong ? model->model.newRunner(read) : Runner(wrong);
+    handle->runner = Runner(model->wrong);
+  else
+    handle->runner =
+        model->model.newRunner(context ? contextOf(*context) : CallContext(),
+                               deadline ? std::optional<Duration>(deadline) : std::nullopt);
   return handle;
 }
 
 mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model) {
-  return mlbridge_model_new_runner_for(model, nullptr);
+  return mlbridge_model_new_runner_for(model, nullptr, 0);
 }
 
 mlbridge_runner *mlbridge_open(const char *uri, const mlbridge_signature *signature,

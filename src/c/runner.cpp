@@ -238,8 +238,8 @@ MLBRIDGE_EVALUATE(bool, bool)
 #undef MLBRIDGE_EVALUATE
 
 mlbridge_code mlbridge_runner_begin_episode(mlbridge_runner *runner, const char *episode,
-                                            const char *context) {
-  return call(runner, [&](Runner &r) { return r.beginEpisode(textOf(episode), textOf(context)); });
+                                            const char *unit) {
+  return call(runner, [&](Runner &r) { return r.beginEpisode(textOf(episode), textOf(unit)); });
 }
 
 mlbridge_code mlbridge_runner_reward(mlbridge_runner *runner, double value) {

@@ -43,9 +43,9 @@ mlbridge_sampler *mlbridge_sampler_create(uint64_t seed, double temperature) {
 
 void mlbridge_sampler_destroy(mlbridge_sampler *sampler) { delete sampler; }
 
-void mlbridge_sampler_restart(mlbridge_sampler *sampler, const char *episode, const char *context) {
+void mlbridge_sampler_restart(mlbridge_sampler *sampler, const char *episode, const char *unit) {
   if (sampler)
-    sampler->sampler.restart(textOf(episode), textOf(context));
+    sampler->sampler.restart(textOf(episode), textOf(unit));
 }
 
 mlbridge_code mlbridge_sampler_sample(mlbridge_sampler *sampler, mlbridge_type type,

@@ -12,18 +12,14 @@ namespace {
 /// An event as a function sees one evaluation.
 class EventCall final : public FunctionCall {
 public:
-  explicit EventCall(Event &event) : event_(event) {
-    context_.agent = std::string(event.context().agent);
-    context_.episode = std::string(event.context().episode);
-    context_.context = std::string(event.context().context);
-  }
+  explicit EventCall(Event &event) : event_(event), context_(event.context()) {}
   const Signature &signature() const override { return changed_ ? *changed_ : event_.signature(); }
   TensorView input(size_t index) const override { return event_.input(index); }
   TensorView output(size_t index) override { return event_.output(index); }
   Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) override {
     return event_.resizeOutput(index, shape);
   }
-  const OpenOptions &context() const override { return context_; }
+  const CallContext &context() const override { return context_; }
   /// After the event's agent has been set: inputs of the one, outputs of the other.
   void changeAgent() {
     changed_ = event_.signature();
@@ -32,7 +28,7 @@ public:
 
 private:
   Event &event_;
-  OpenOptions context_;
+  const CallContext context_; ///< lasts longer than the event's, which its answer ends
   std::optional<Signature> changed_;
 };
 
@@ -188,13 +184,13 @@ mlbridge_event_kind mlbridge_event_get_kind(const mlbridge_event *event) {
 }
 mlbridge_call *mlbridge_event_call(mlbridge_event *event) { return event ? &event->call : nullptr; }
 uint64_t mlbridge_event_connection(const mlbridge_event *event) {
-  return event ? event->event.context().connection : 0;
+  return event ? event->event.connection() : 0;
 }
 uint32_t mlbridge_event_stream(const mlbridge_event *event) {
-  return event ? event->event.context().stream : 0;
+  return event ? event->event.stream() : 0;
 }
 uint64_t mlbridge_event_step(const mlbridge_event *event) {
-  return event ? event->event.context().step : 0;
+  return event ? event->event.step() : 0;
 }
 double mlbridge_event_reward(const mlbridge_event *event) {
   return event ? event->event.reward() : 0;

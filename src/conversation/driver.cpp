@@ -202,7 +202,7 @@ double Driver::reward(size_t agent) const {
 }
 uint64_t Driver::steps() const { return state_->steps; }
 
-Status Driver::reset(std::string_view context, uint64_t seed) {
+Status Driver::reset(std::string_view unit, uint64_t seed) {
   State &s = *state_;
   const Deadline deadline = Deadline::after(s.options.deadline);
   s.inEpisode = false;
@@ -214,7 +214,7 @@ Status Driver::reset(std::string_view context, uint64_t seed) {
   Buffer frame;
   if (Status sized = frame.resize(FrameHeaderSize); !sized)
     return sized;
-  if (Status written = encode(ResetMessage{std::string(context), seed}, frame); !written)
+  if (Status written = encode(ResetMessage{std::string(unit), seed}, frame); !written)
     return written;
   return at("reset", s.ask(FrameKind::Reset, frame, deadline));
 }

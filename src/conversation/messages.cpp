@@ -240,14 +240,14 @@ template <typename Io> void fields(Io &io, Of<Io, Welcome> &m) {
 
 template <typename Io> void fields(Io &io, Of<Io, OpenStream> &m) {
   signatureFields(io, m.signature);
-  io.text("agent", m.agent);
-  io.text("episode", m.episode);
-  io.text("context", m.context);
+  io.text("agent", m.context.agent);
+  io.text("episode", m.context.episode);
+  io.text("unit", m.context.unit);
 }
 
 template <typename Io> void fields(Io &io, Of<Io, EpisodeBegin> &m) {
   io.text("episode", m.episode);
-  io.text("context", m.context);
+  io.text("unit", m.unit);
 }
 
 template <typename Io> void fields(Io &io, Of<Io, EpisodeEnd> &m) {
@@ -261,7 +261,7 @@ template <typename Io> void fields(Io &io, Of<Io, EpisodeEnd> &m) {
 }
 
 template <typename Io> void fields(Io &io, Of<Io, ResetMessage> &m) {
-  io.text("context", m.context);
+  io.text("unit", m.unit);
   io.number("seed", m.seed);
 }
 

@@ -40,12 +40,12 @@ struct Welcome : Hello {
 struct OpenStream {
   static constexpr char Name[] = "open-stream";
   Signature signature;
-  std::string agent, episode, context;
+  CallContext context;
 };
 
 struct EpisodeBegin {
   static constexpr char Name[] = "episode-begin";
-  std::string episode, context;
+  std::string episode, unit;
 };
 
 struct EpisodeEnd {
@@ -65,7 +65,7 @@ struct TurnMessage {
 
 struct ResetMessage {
   static constexpr char Name[] = "reset";
-  std::string context; ///< which module; "" = the same again
+  std::string unit; ///< which module; "" = the same again
   uint64_t seed = 0;
 };
 

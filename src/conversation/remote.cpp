@@ -50,8 +50,8 @@ public:
     return Status(Code::NotFound, "the server has no agent '" + std::string(agent) + "'" +
                                       suggestion(agent, names, "agents"));
   }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &context) override;
+  Expected<std::unique_ptr<RunnerBackend>>
+  newRunner(const Signature &bound, const CallContext &context, Duration deadline) override;
 
   Expected<Metadata> statistics() override {
     const Deadline deadline = Deadline::after(deadline_);
@@ -139,8 +139,10 @@ private:
 
 class RemoteRunner final : public RunnerBackend {
 public:
-  RemoteRunner(std::shared_ptr<RemoteModel> model, const Signature &bound, OpenOptions context)
-      : model_(std::move(model)), bound_(bound), context_(std::move(context)) {}
+  RemoteRunner(std::shared_ptr<RemoteModel> model, const Signature &bound, CallContext context,
+               Duration deadline)
+      : model_(std::move(model)), bound_(bound), context_(std::move(context)), deadline_(deadline) {
+  }
   ~RemoteRunner() override { leave(); }
 
   Status open() {
@@ -174,13 +176,13 @@ public:
         [this](const Status &status) { return mayRepeat(status); });
   }
 
-  Status beginEpisode(std::string_view episode, std::string_view context) override {
+  Status beginEpisode(std::string_view episode, std::string_view unit) override {
     inEpisode_ = false;
     if (!connection_ || !connection_->isUsable())
       if (Status s = rejoin(); !s)
         return s;
     inEpisode_ = true;
-    return queue(FrameKind::EpisodeBegin, EpisodeBegin{std::string(episode), std::string(context)});
+    return queue(FrameKind::EpisodeBegin, EpisodeBegin{std::string(episode), std::string(unit)});
   }
   Status reward(double value) override { return queue(FrameKind::Reward, RewardMessage{value}); }
   void truncateEpisode() override { truncated_ = true; }
@@ -293,7 +295,7 @@ private:
   }
   Status rejoin() {
     leave();
-    return join(model_->reach(Deadline::after(deadlineOf(context_))));
+    return join(model_->reach(Deadline::after(deadline_)));
   }
   /// Opens a stream on a connection that works. The frame goes out with the first request.
   Status join(const Expected<std::shared_ptr<Connection>> &connection) {
@@ -302,8 +304,7 @@ private:
     connection_ = *connection;
     request_ = 0;
     first_.drop();
-    return connection_->openStream(
-        slot_, {bound_, context_.agent, context_.episode, context_.context}, first_);
+    return connection_->openStream(slot_, {bound_, context_}, first_);
   }
   void leave() {
     if (connection_)
@@ -317,7 +318,8 @@ private:
 
   const std::shared_ptr<RemoteModel> model_;
   const Signature bound_;
-  const OpenOptions context_;
+  const CallContext context_;
+  const Duration deadline_;
   MessageTensors inputs_, outputs_;
   std::shared_ptr<Connection> connection_;
   StreamSlot slot_;
@@ -330,9 +332,9 @@ private:
   Retry retry_;
 };
 
-Expected<std::unique_ptr<RunnerBackend>> RemoteModel::newRunner(const Signature &bound,
-                                                                const OpenOptions &context) {
-  auto runner = std::make_unique<RemoteRunner>(shared_from_this(), bound, context);
+Expected<std::unique_ptr<RunnerBackend>>
+RemoteModel::newRunner(const Signature &bound, const CallContext &context, Duration deadline) {
+  auto runner = std::make_unique<RemoteRunner>(shared_from_this(), bound, context, deadline);
   if (Status s = runner->open(); !s)
     return s;
   return std::unique_ptr<RunnerBackend>(std::move(runner));
@@ -342,7 +344,7 @@ Expected<std::unique_ptr<RunnerBackend>> RemoteModel::newRunner(const Signature 
 
 Status RemoteAddress::read(const Uri &uri, Span<const std::string_view> own) {
   constexpr std::string_view Common[] = {"wait", "max-message", "retries"};
-  constexpr std::string_view OfModels[] = {"deadline", "agent", "episode", "context"};
+  constexpr std::string_view OfModels[] = {"deadline", "agent", "episode", "unit"};
   const auto isOneOf = [](std::string_view key, Span<const std::string_view> keys) {
     return std::find(keys.begin(), keys.end(), key) != keys.end();
   };

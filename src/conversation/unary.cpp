@@ -80,8 +80,8 @@ public:
 
   const Metadata &metadata() const override { return metadata_; }
   const Signature *signature() const override { return nullptr; }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &) override {
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound, const CallContext &,
+                                                     Duration) override {
     auto runner = std::make_unique<UnaryRunner>(service_, bound);
     if (Status s = runner->open(); !s)
       return s;

@@ -55,9 +55,9 @@ TEST_P(Waiting, TheNewestEventsAreKeptForAServerThatReadsNothing) {
   uint64_t dropped = 0;
   {
     Runner runner = open(server.uri(), OneNumber, within(20s));
-    const std::string context(1000, 'c');
+    const std::string unit(1000, 'c');
     for (int i = 0; i < Episodes; ++i) {
-      ASSERT_TRUE(runner.beginEpisode(std::to_string(i), context));
+      ASSERT_TRUE(runner.beginEpisode(std::to_string(i), unit));
       ASSERT_TRUE(runner.reward(i));
       ASSERT_TRUE(runner.endEpisode(Status(Code::Cancelled, std::to_string(i))));
     }

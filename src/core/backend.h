@@ -55,20 +55,29 @@ public:
                                                         std::string_view agent) const;
   /// `bound`: all inputs and outputs of signature() in its order, with Dynamic dimensions replaced
   /// where the caller's lengths are fixed; or, if signature() is null, the caller's signature.
-  /// Thread-safe.
-  virtual Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                             const OpenOptions &context) = 0;
+  /// `deadline`: how long making the runner may take. Thread-safe.
+  virtual Expected<std::unique_ptr<RunnerBackend>>
+  newRunner(const Signature &bound, const CallContext &context, Duration deadline) = 0;
   /// Thread-safe.
   virtual Expected<Metadata> statistics() {
     return Status(Code::Unsupported, "a model in this process has no server to ask");
   }
 };
 
+/// Sets what is said; an empty text keeps what was said before.
+inline void setEpisode(CallContext &context, std::string_view episode, std::string_view unit) {
+  if (!episode.empty())
+    context.episode = episode;
+  if (!unit.empty())
+    context.unit = unit;
+}
+
 /// A runner that changes something of another one.
 class RunnerWrapper : public RunnerBackend {
 public:
-  Status beginEpisode(std::string_view episode, std::string_view context) override {
-    return inner_->beginEpisode(episode, context);
+  Status beginEpisode(std::string_view episode, std::string_view unit) override {
+    setEpisode(context_, episode, unit);
+    return inner_->beginEpisode(episode, unit);
   }
   Status reward(double value) override { return inner_->reward(value); }
   void lastObservation() override { inner_->lastObservation(); }
@@ -77,11 +86,12 @@ public:
   uint64_t droppedEvents() const override { return inner_->droppedEvents(); }
 
 protected:
-  RunnerWrapper() = default;
-  RunnerWrapper(std::shared_ptr<ModelBackend> model, std::unique_ptr<RunnerBackend> inner)
-      : model_(std::move(model)), inner_(std::move(inner)) {}
+  RunnerWrapper(std::shared_ptr<ModelBackend> model, std::unique_ptr<RunnerBackend> inner,
+                CallContext context)
+      : model_(std::move(model)), inner_(std::move(inner)), context_(std::move(context)) {}
   std::shared_ptr<ModelBackend> model_; ///< outlives its runner
   std::unique_ptr<RunnerBackend> inner_;
+  CallContext context_;
 };
 
 /// A model that changes something of another one.
@@ -95,15 +105,7 @@ protected:
   const std::shared_ptr<ModelBackend> inner_;
 };
 
-/// Sets what is said; an empty text keeps what was said before.
-inline void setEpisode(OpenOptions &options, std::string_view episode, std::string_view context) {
-  if (!episode.empty())
-    options.episode = episode;
-  if (!context.empty())
-    options.context = context;
-}
-
-/// That of each evaluation.
+/// The longest wait for opening, and for each evaluation.
 inline Duration deadlineOf(const OpenOptions &options) {
   return options.deadline.value_or(DefaultDeadline);
 }

@@ -82,8 +82,8 @@ Status unknownOption(std::string_view scheme, std::string_view key,
                      Span<const std::string_view> known) {
   constexpr std::string_view OfChoosing[] = {"choose_as", "choose_from", "mask", "seed",
                                              "temperature"};
-  constexpr std::string_view OfModels[] = {"agent",    "choose",  "context",
-                                           "deadline", "episode", "rename"};
+  constexpr std::string_view OfModels[] = {"agent",   "choose", "deadline",
+                                           "episode", "rename", "unit"};
   if (std::find(std::begin(OfChoosing), std::end(OfChoosing), key) != std::end(OfChoosing))
     return makeError(Code::InvalidArgument, "option '", key,
                      "' goes with choose=argmax or choose=sample");

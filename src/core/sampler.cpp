@@ -103,8 +103,8 @@ Sampler::Sampler(uint64_t seed, double temperature)
   restart();
 }
 
-void Sampler::restart(std::string_view episode, std::string_view context) {
-  state_ = withText(withText(mixed(seed_ + 1), episode), context);
+void Sampler::restart(std::string_view episode, std::string_view unit) {
+  state_ = withText(withText(mixed(seed_ + 1), episode), unit);
 }
 
 Expected<int64_t> Sampler::sample(Span<const float> logits) {

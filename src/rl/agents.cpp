@@ -117,7 +117,8 @@ Agents Agents::open(Span<const AgentSpec> specs, std::string_view uris, const Op
       known = opened.emplace(uri, Model::open(uri, options)).first;
     // Who starts the compiler may have named the agent of the server in the URI.
     const Expected<Uri> parsed = Uri::parse(uri);
-    const bool isStated = !options.agent.empty() || (parsed && parsed->options.count("agent"));
+    const bool isStated =
+        !options.context.agent.empty() || (parsed && parsed->options.count("agent"));
     s.models[i] = known->second.boundTo(specs[i].signature, isStated ? "" : specs[i].name);
     if (signatureFor) {
       Expected<Signature> wanted = signatureFor(i, *s.models[i]);

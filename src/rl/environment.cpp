@@ -89,7 +89,7 @@ struct EpisodePlayer::Episode {
     size_t begun = 0;
     for (; begun < runners.size() && result.status; ++begun) {
       runners[begun]->clearStatus();
-      result.status = runners[begun]->beginEpisode(options.episode, options.context);
+      result.status = runners[begun]->beginEpisode(options.episode, options.unit);
     }
     if (!result.status) {
       --begun; // that one has not
@@ -183,7 +183,7 @@ struct EpisodePlayer::Episode {
     environment.doneCalls_ = 0;
     environment.truncated_ = environment.unknownRewarded_ = false;
     environment.acted_ = 0;
-    environment.context_ = options.context;
+    environment.unit_ = options.unit;
     environment.seed_ = options.seed;
     environment.rewards_.assign(runners.size(), {});
     result.agentRewards.assign(runners.size(), 0);
@@ -239,7 +239,7 @@ struct EpisodePlayer::Episode {
     const Duration left = end.left();
     if (left <= Duration::zero())
       return Status(Code::DeadlineExceeded, "the deadline of the episode has passed");
-    return agent.evaluateWithin(std::min(left, deadlineOf(agent.state_->options)));
+    return agent.evaluateWithin(std::min(left, agent.state_->deadline));
   }
   /// Tells an agent what it was given since it acted.
   Status tell(size_t agent) {
@@ -292,10 +292,7 @@ EpisodeResult run(Environment &environment, Runner &agent, const EpisodeOptions 
 }
 
 EpisodeResult run(Environment &environment, const Model &model, const EpisodeOptions &options) {
-  OpenOptions overrides;
-  overrides.episode = options.episode;
-  overrides.context = options.context;
-  Runner agent = model.newRunner(overrides);
+  Runner agent = model.newRunner({"", options.episode, options.unit});
   return run(environment, agent, options);
 }
 

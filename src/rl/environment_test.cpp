@@ -40,8 +40,8 @@ public:
     return Status();
   }
   TensorView output(size_t) override { return action_.view(); }
-  Status beginEpisode(std::string_view episode, std::string_view context) override {
-    notes_.lines.push_back("begin " + std::string(episode) + "/" + std::string(context));
+  Status beginEpisode(std::string_view episode, std::string_view unit) override {
+    notes_.lines.push_back("begin " + std::string(episode) + "/" + std::string(unit));
     return notes_.beginning;
   }
   Status reward(double value) override {
@@ -64,8 +64,8 @@ public:
   explicit NotingModel(Notes &notes) : notes_(notes) {}
   const Metadata &metadata() const override { return metadata_; }
   const Signature *signature() const override { return &Steps; }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &,
-                                                     const OpenOptions &) override {
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &, const CallContext &,
+                                                     Duration) override {
     return std::unique_ptr<RunnerBackend>(std::make_unique<NotingRunner>(notes_));
   }
 
@@ -129,7 +129,7 @@ TEST_F(Run, AsksUntilDoneAndTellsTheModel) {
   };
   EpisodeOptions options;
   options.episode = "e1";
-  options.context = "main.c";
+  options.unit = "main.c";
   const EpisodeResult result = run(options);
   EXPECT_TRUE(result.status) << result.status.toString();
   EXPECT_EQ(result.steps, 3u);

@@ -96,7 +96,7 @@ public:
       return Status(Code::Cancelled, "the driver began another episode");
     if (agent_.number >= 0 && drive_.pending.context().agent != agent_.name)
       return Status(Code::InvalidArgument, "the driver sent an action of agent '" +
-                                               std::string(drive_.pending.context().agent) +
+                                               drive_.pending.context().agent +
                                                "', expected one of agent '" + agent_.name + "'");
     ++drive_.steps;
     return Status();
@@ -144,8 +144,8 @@ public:
   explicit DrivenModel(DrivenAgent agent) : agent_(std::move(agent)) {}
   const Metadata &metadata() const override { return metadata_; }
   const Signature *signature() const override { return &agent_.signature; }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &) override {
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound, const CallContext &,
+                                                     Duration) override {
     return std::unique_ptr<RunnerBackend>(
         new DrivenRunner({agent_.drive, bound, agent_.number, agent_.name}));
   }
@@ -224,7 +224,7 @@ static ServeResult serve(Environment &environment, Server &server, Agents *other
     }
     EpisodeOptions episode;
     episode.maxSteps = options.maxSteps;
-    episode.context = std::string(drive.pending.context().context);
+    episode.unit = drive.pending.context().unit;
     episode.seed = drive.pending.seed();
     drive.again = drive.truncated = false;
     const uint64_t before = drive.steps;

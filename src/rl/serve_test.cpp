@@ -23,7 +23,7 @@ class CountdownEnvironment final : public Environment {
 public:
   const Signature &signature() const override { return Countdown; }
   Status reset(Observation &first) override {
-    if (context() == "broken")
+    if (unit() == "broken")
       return Status(Code::NotFound, "there is no module 'broken'");
     left_ = static_cast<int64_t>(seed());
     trace_.clear();
@@ -51,7 +51,7 @@ private:
     if (!trace)
       return trace.status();
     std::copy(trace_.begin(), trace_.end(), trace->begin());
-    return to.set("about", context());
+    return to.set("about", unit());
   }
   int64_t left_ = 0;
   std::vector<float> trace_;

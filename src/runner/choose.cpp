@@ -63,12 +63,11 @@ public:
   /// `mask`: its spec, if it is none of the model's inputs.
   ChoosingRunner(std::shared_ptr<ModelBackend> model, std::unique_ptr<RunnerBackend> inner,
                  const Chosen &chosen, const TensorSpec *mask, const Choosing &how,
-                 const OpenOptions &context)
-      : RunnerWrapper(std::move(model), std::move(inner)), from_(chosen.from),
+                 const CallContext &context)
+      : RunnerWrapper(std::move(model), std::move(inner), context), from_(chosen.from),
         name_(chosen.signature.outputs[chosen.from + 1].name), mask_(chosen.mask),
-        maskName_(how.mask), sample_(how.sample), sampler_(how.seed, how.temperature),
-        context_(context) {
-    sampler_.restart(context_.episode, context_.context);
+        maskName_(how.mask), sample_(how.sample), sampler_(how.seed, how.temperature) {
+    sampler_.restart(context_.episode, context_.unit);
     if (mask) {
       maskSpec_ = *mask;
       if (!mask->isDynamic())
@@ -107,10 +106,10 @@ public:
     return {ElementType::Int64, actions_.data(), actions_.size(), shape_};
   }
 
-  Status beginEpisode(std::string_view episode, std::string_view context) override {
-    setEpisode(context_, episode, context);
-    sampler_.restart(context_.episode, context_.context);
-    return inner_->beginEpisode(episode, context);
+  Status beginEpisode(std::string_view episode, std::string_view unit) override {
+    Status begun = RunnerWrapper::beginEpisode(episode, unit);
+    sampler_.restart(context_.episode, context_.unit);
+    return begun;
   }
 
 private:
@@ -171,7 +170,6 @@ private:
   std::tuple<std::vector<Half>, std::vector<float>, std::vector<double>> allowed_; ///< of a row
   bool sample_;
   Sampler sampler_;
-  OpenOptions context_;
   std::vector<int64_t> actions_;
   Shape shape_;
 };
@@ -277,8 +275,8 @@ public:
     }
     return bindSignature(caller, &own);
   }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &context) override {
+  Expected<std::unique_ptr<RunnerBackend>>
+  newRunner(const Signature &bound, const CallContext &context, Duration deadline) override {
     Expected<const Chosen *> chosen = chosenOf(context.agent);
     if (!chosen)
       return chosen.status();
@@ -287,7 +285,7 @@ public:
     const bool isMaskOwn = (*chosen)->mask < 0 || (*chosen)->isMaskOwn;
     if (!isMaskOwn)
       own.inputs.pop_back();
-    Expected<std::unique_ptr<RunnerBackend>> runner = inner_->newRunner(own, context);
+    Expected<std::unique_ptr<RunnerBackend>> runner = inner_->newRunner(own, context, deadline);
     if (!runner)
       return runner.status();
     return std::unique_ptr<RunnerBackend>(std::make_unique<ChoosingRunner>(

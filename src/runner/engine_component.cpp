@@ -56,8 +56,8 @@ public:
 
   const Metadata &metadata() const override { return metadata_; }
   const Signature *signature() const override { return &signature_; }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &) override {
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound, const CallContext &,
+                                                     Duration) override {
     auto runner = std::make_unique<EngineRunner>(shared_from_this(), bound);
     if (Status s = runner->create(); !s)
       return s;

@@ -24,8 +24,8 @@ struct Model::Bound {
 
 Model::Model() : Model(std::make_shared<const Opened>(Opened{noModel(), {}, {}, nullptr})) {}
 Model::Model(std::shared_ptr<const Opened> opened)
-    : opened_(std::move(opened)), bound_(std::make_shared<const Bound>(
-                                      Bound{opened_->status, opened_->options.agent, nullptr})) {}
+    : opened_(std::move(opened)), bound_(std::make_shared<const Bound>(Bound{
+                                      opened_->status, opened_->options.context.agent, nullptr})) {}
 
 // Options of the URI go first, and are no longer the engine's or transport's concern.
 static Status mergeOptions(Uri &uri, OpenOptions &options) {
@@ -34,11 +34,11 @@ static Status mergeOptions(Uri &uri, OpenOptions &options) {
   if (!deadline)
     return deadline.status();
   options.deadline = *deadline;
-  options.agent = uri.option("agent", options.agent);
-  options.episode = uri.option("episode", options.episode);
-  options.context = uri.option("context", options.context);
-  for (const char *key : {"deadline", "agent", "episode", "context"})
-    uri.options.erase(key);
+  uri.options.erase("deadline");
+  for (auto [key, value] :
+       {std::pair("agent", &options.context.agent), std::pair("episode", &options.context.episode),
+        std::pair("unit", &options.context.unit)})
+    *value = takeOption(uri, key).value_or(*value);
   return Status();
 }
 
@@ -182,26 +182,20 @@ Expected<Metadata> Model::statistics() const {
   return opened_->backend->statistics();
 }
 
-Runner Model::newRunner() const { return newRunner(OpenOptions()); }
+Runner Model::newRunner() const { return newRunner(CallContext()); }
 
-Runner Model::newRunner(const OpenOptions &overrides) const {
+Runner Model::newRunner(const CallContext &stated, std::optional<Duration> deadline) const {
   const std::shared_ptr<const Binding> &binding = bound_->binding;
   if (!bound_->status)
     return Runner(Runner::State::failed(bound_->status, binding));
   if (!binding)
     return Runner(Status(Code::InvalidArgument, "bind a signature to the model first"));
-  OpenOptions options = opened_->options;
-  if (overrides.sharedBudget && !options.sharedBudget)
-    return Runner(Runner::State::failed(
-        Status(Code::InvalidArgument, "newRunner: sharedBudget can only be set when the Model is "
-                                      "opened; its Runners share one budget"),
-        bindToNothing(binding->caller)));
-  if (overrides.deadline)
-    options.deadline = overrides.deadline;
-  options.agent = overrides.agent.empty() ? bound_->agent : overrides.agent;
-  setEpisode(options, overrides.episode, overrides.context);
+  CallContext context = opened_->options.context;
+  context.agent = stated.agent.empty() ? bound_->agent : stated.agent;
+  setEpisode(context, stated.episode, stated.unit);
   Expected<std::unique_ptr<Runner::State>> state =
-      Runner::State::bound(opened_->backend, binding, std::move(options));
+      Runner::State::bound(opened_->backend, binding, std::move(context),
+                           deadline.value_or(deadlineOf(opened_->options)));
   if (!state)
     return Runner(Runner::State::failed(state.status(), bindToNothing(binding->caller)));
   return Runner(std::move(*state));
@@ -230,7 +224,8 @@ Runner Runner::inferring(const Model &opened) {
   }
   auto state = std::make_unique<State>();
   state->backend = model.opened_->backend;
-  state->options = model.opened_->options;
+  state->context = model.opened_->options.context;
+  state->deadline = deadlineOf(model.opened_->options);
   state->inferring = true;
   return Runner(std::move(state));
 }

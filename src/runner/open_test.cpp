@@ -167,7 +167,7 @@ TEST_F(Open, ExceptionsOfAFactoryBecomeItsFailure) {
 }
 
 TEST_F(Open, TheUriHasTheLastWord) {
-  static OpenOptions seen;
+  static CallContext seen;
   static Uri asked;
   static const Status once = registerFunction("open-test-context", [](const Uri &uri) {
     asked = uri;
@@ -182,45 +182,33 @@ TEST_F(Open, TheUriHasTheLastWord) {
   });
   ASSERT_TRUE(once);
   OpenOptions options;
-  options.agent = "from the pass";
-  options.episode = "from the pass";
-  options.context = "from the pass";
+  options.context = {"from the pass", "from the pass", "from the pass"};
   const Signature nothing{{}, {TensorSpec::of<float>("y")}};
   Runner runner =
-      open("function:open-test-context?agent=inliner&deadline=7s&own=1", nothing, options);
-  ASSERT_TRUE(runner.evaluate());
+      open("function:open-test-context?agent=inliner&deadline=0s&own=1", nothing, options);
+  EXPECT_EQ(runner.evaluate().code(), Code::DeadlineExceeded);
+  ASSERT_TRUE(runner.evaluate(Deadline::after(5s)));
   EXPECT_EQ(seen.agent, "inliner");
   EXPECT_EQ(seen.episode, "from the pass");
-  EXPECT_EQ(seen.deadline, 7s);
   EXPECT_EQ(asked.options.size(), 1u) << "a factory sees its own options only";
   EXPECT_EQ(asked.option("own"), "1");
   ASSERT_TRUE(runner.beginEpisode("second", "main"));
-  ASSERT_TRUE(runner.evaluate());
+  ASSERT_TRUE(runner.evaluate(Deadline::after(5s)));
   EXPECT_EQ(seen.episode, "second");
-  EXPECT_EQ(seen.context, "main");
+  EXPECT_EQ(seen.unit, "main");
   Model model = Model::open("function:open-test-context", options);
   ASSERT_TRUE(model.bind(nothing));
-  OpenOptions overrides;
-  overrides.episode = "third";
-  ASSERT_TRUE(model.newRunner(overrides).evaluate());
+  ASSERT_TRUE(model.newRunner({"", "third", ""}).evaluate());
   EXPECT_EQ(seen.episode, "third");
-  EXPECT_EQ(seen.context, "from the pass");
-  EXPECT_EQ(seen.deadline, DefaultDeadline);
+  EXPECT_EQ(seen.unit, "from the pass");
 }
 
-TEST_F(Open, ARunnersOwnDeadlineAndBudget) {
+TEST_F(Open, ARunnersOwnDeadline) {
   const Signature nothing{{}, {TensorSpec::of<float>("y")}};
   Model model = fromFunction(nothing, [](FunctionCall &) { return Status(); });
   ASSERT_TRUE(model.bind(nothing));
-  OpenOptions overrides;
-  overrides.deadline = 0s;
-  EXPECT_EQ(model.newRunner(overrides).evaluate().code(), Code::DeadlineExceeded);
+  EXPECT_EQ(model.newRunner({}, 0s).evaluate().code(), Code::DeadlineExceeded);
   EXPECT_TRUE(model.newRunner().evaluate());
-  overrides = {};
-  overrides.sharedBudget = true;
-  Runner refused = model.newRunner(overrides);
-  EXPECT_EQ(refused.evaluate().code(), Code::InvalidArgument);
-  EXPECT_NE(refused.status().message().find("sharedBudget"), std::string::npos);
 }
 
 TEST_F(Open, BindIsThisModelsOwn) {

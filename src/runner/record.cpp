@@ -230,9 +230,9 @@ class RecordedRunner final : public RunnerWrapper {
 public:
   RecordedRunner(std::shared_ptr<ModelBackend> model, std::shared_ptr<RecordFile> file,
                  std::unique_ptr<RunnerBackend> inner, const Signature &bound,
-                 const OpenOptions &context)
-      : RunnerWrapper(std::move(model), std::move(inner)), file_(std::move(file)), bound_(bound),
-        context_(context) {}
+                 const CallContext &context)
+      : RunnerWrapper(std::move(model), std::move(inner), context), file_(std::move(file)),
+        bound_(bound) {}
 
   TensorView input(size_t index) override { return inner_->input(index); }
   Expected<TensorView> resize(size_t index, Span<const int64_t> shape) override {
@@ -273,12 +273,12 @@ public:
     return end;
   }
 
-  Status beginEpisode(std::string_view episode, std::string_view context) override {
-    setEpisode(context_, episode, context);
+  Status beginEpisode(std::string_view episode, std::string_view unit) override {
+    setEpisode(context_, episode, unit);
     step_ = 0;
     inEpisode_ = true;
     keep("begin");
-    return inner_->beginEpisode(episode, context);
+    return inner_->beginEpisode(episode, unit);
   }
   Status reward(double value) override {
     keep("reward", [&](Text &of, uint64_t) { of.raw("reward", number(value)); });
@@ -315,7 +315,7 @@ private:
     Text text = file_->timed(kind);
     identify(text);
     text.add("episode", context_.episode);
-    text.add("context", context_.context);
+    text.add("context", context_.unit);
     text.add("step", step_);
     const uint64_t request = kind == "request" ? file_->nextRequest() : 0;
     more(text, request);
@@ -344,7 +344,6 @@ private:
 
   const std::shared_ptr<RecordFile> file_;
   const Signature bound_;
-  OpenOptions context_;
   uint64_t announcedIn_ = 0; ///< the process whose file has this stream; none is 0
   uint64_t stream_ = 0, step_ = 0;
   bool inEpisode_ = false;
@@ -363,9 +362,9 @@ public:
                                                 std::string_view agent) const override {
     return inner_->bind(caller, agent);
   }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &context) override {
-    Expected<std::unique_ptr<RunnerBackend>> inner = inner_->newRunner(bound, context);
+  Expected<std::unique_ptr<RunnerBackend>>
+  newRunner(const Signature &bound, const CallContext &context, Duration deadline) override {
+    Expected<std::unique_ptr<RunnerBackend>> inner = inner_->newRunner(bound, context, deadline);
     if (!inner)
       return inner;
     return std::unique_ptr<RunnerBackend>(

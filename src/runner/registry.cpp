@@ -187,9 +187,9 @@ OpenedBackend openBackend(const Uri &stated, const OpenOptions &options,
   };
   OpenedBackend model = *reload ? openReloading(uri, **reload, open) : open(uri);
   if (model && !names->empty())
-    model = rename(std::move(*model), std::move(*names), options.agent);
+    model = rename(std::move(*model), std::move(*names), options.context.agent);
   if (model && *choosing)
-    model = chooseFrom(std::move(*model), **choosing, options.agent);
+    model = chooseFrom(std::move(*model), **choosing, options.context.agent);
   if (!model || !record)
     return model;
   return recordTo(std::move(*model), *record, uri.scheme + ":" + uri.place);

@@ -95,8 +95,8 @@ public:
 
   const Metadata &metadata() const override { return metadata_; }
   const Signature *signature() const override { return &signature_; }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &context) override;
+  Expected<std::unique_ptr<RunnerBackend>>
+  newRunner(const Signature &bound, const CallContext &context, Duration deadline) override;
   Expected<Metadata> statistics() override {
     uint64_t generation;
     Metadata all;
@@ -179,9 +179,10 @@ private:
 
 class ReloadingRunner final : public RunnerWrapper {
 public:
-  ReloadingRunner(std::shared_ptr<ReloadingModel> shared, Signature bound, OpenOptions context)
-      : shared_(std::move(shared)), bound_(std::move(bound)), context_(std::move(context)),
-        inputs_(bound_.inputs.size()) {}
+  ReloadingRunner(std::shared_ptr<ReloadingModel> shared, Signature bound,
+                  const CallContext &context, Duration deadline)
+      : RunnerWrapper(nullptr, nullptr, context), shared_(std::move(shared)),
+        bound_(std::move(bound)), deadline_(deadline), inputs_(bound_.inputs.size()) {}
 
   Status create() {
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -225,11 +226,6 @@ public:
 
   TensorView output(size_t index) override { return inner_->output(index); }
 
-  Status beginEpisode(std::string_view episode, std::string_view context) override {
-    setEpisode(context_, episode, context);
-    return inner_->beginEpisode(episode, context);
-  }
-
 private:
   struct Input {
     Tensor tensor;
@@ -239,7 +235,7 @@ private:
   /// Takes the newest model. Asks for it once only, whether or not it can be used.
   Status change() {
     std::shared_ptr<ModelBackend> model = shared_->current(generation_);
-    Expected<std::unique_ptr<RunnerBackend>> fresh = model->newRunner(bound_, context_);
+    Expected<std::unique_ptr<RunnerBackend>> fresh = model->newRunner(bound_, context_, deadline_);
     if (!fresh)
       return fresh.status();
     for (size_t i = 0; i < inputs_.size(); ++i)
@@ -253,14 +249,14 @@ private:
 
   std::shared_ptr<ReloadingModel> shared_;
   const Signature bound_;
-  OpenOptions context_;
+  const Duration deadline_;
   uint64_t generation_ = 0;
   std::vector<Input> inputs_;
 };
 
-Expected<std::unique_ptr<RunnerBackend>> ReloadingModel::newRunner(const Signature &bound,
-                                                                   const OpenOptions &context) {
-  auto runner = std::make_unique<ReloadingRunner>(shared_from_this(), bound, context);
+Expected<std::unique_ptr<RunnerBackend>>
+ReloadingModel::newRunner(const Signature &bound, const CallContext &context, Duration deadline) {
+  auto runner = std::make_unique<ReloadingRunner>(shared_from_this(), bound, context, deadline);
   if (Status s = runner->create(); !s)
     return s;
   return std::unique_ptr<RunnerBackend>(std::move(runner));

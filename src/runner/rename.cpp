@@ -43,15 +43,15 @@ public:
     return own && *own ? of(**own) : own;
   }
   // Runners know tensors by their indexes, so those of the model will do.
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &context) override {
+  Expected<std::unique_ptr<RunnerBackend>>
+  newRunner(const Signature &bound, const CallContext &context, Duration deadline) override {
     Expected<const Signature *> own = inner_->signatureOf(context.agent);
     if (!own)
       return own.status();
     Signature named = bound;
     restore(named.inputs, *own ? &(*own)->inputs : nullptr);
     restore(named.outputs, *own ? &(*own)->outputs : nullptr);
-    return inner_->newRunner(named, context);
+    return inner_->newRunner(named, context, deadline);
   }
 
 private:

@@ -246,9 +246,7 @@ Expected<TensorView> Runner::resizeAt(size_t index, Span<const int64_t> shape) {
   return view;
 }
 
-Status Runner::evaluate() {
-  return evaluateWithin(state_ ? deadlineOf(state_->options) : Duration::max());
-}
+Status Runner::evaluate() { return evaluateWithin(state_ ? state_->deadline : Duration::max()); }
 
 Status Runner::evaluate(Deadline deadline) { return evaluateWithin(deadline.left()); }
 
@@ -321,14 +319,14 @@ TensorView Runner::outputAt(size_t index) {
   return state_->outputs[index].view;
 }
 
-Status Runner::beginEpisode(std::string_view episode, std::string_view context) {
+Status Runner::beginEpisode(std::string_view episode, std::string_view unit) {
   if (!state_ || !state_->failure.ok())
     return status();
   if (state_->inferring) { // there is no stream yet
-    setEpisode(state_->options, episode, context);
+    setEpisode(state_->context, episode, unit);
     return Status();
   }
-  return state_->runner->beginEpisode(episode, context);
+  return state_->runner->beginEpisode(episode, unit);
 }
 
 Status Runner::reward(double value) {

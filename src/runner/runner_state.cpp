@@ -27,13 +27,15 @@ std::unique_ptr<Runner::State> Runner::State::failed(Status why,
 
 Expected<std::unique_ptr<Runner::State>>
 Runner::State::bound(std::shared_ptr<ModelBackend> backend, std::shared_ptr<const Binding> binding,
-                     OpenOptions options) {
-  Expected<std::unique_ptr<RunnerBackend>> runner = backend->newRunner(binding->model, options);
+                     CallContext context, Duration deadline) {
+  Expected<std::unique_ptr<RunnerBackend>> runner =
+      backend->newRunner(binding->model, context, deadline);
   if (!runner)
     return runner.status();
   auto state = std::make_unique<State>();
   state->backend = std::move(backend);
-  state->options = std::move(options);
+  state->context = std::move(context);
+  state->deadline = deadline;
   if (Status s = state->attach(std::move(binding), std::move(*runner)); !s)
     return s;
   return state;
@@ -89,7 +91,8 @@ Status Runner::State::infer() {
   Expected<std::shared_ptr<const Binding>> fitting = bindSignature(signature, nullptr);
   if (!fitting)
     return fitting.status();
-  Expected<std::unique_ptr<RunnerBackend>> made = backend->newRunner((*fitting)->model, options);
+  Expected<std::unique_ptr<RunnerBackend>> made =
+      backend->newRunner((*fitting)->model, context, deadline);
   if (!made)
     return made.status();
   if (Status s = attach(std::move(*fitting), std::move(*made)); !s)

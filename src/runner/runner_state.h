@@ -27,7 +27,8 @@ struct Runner::State {
   };
 
   std::shared_ptr<ModelBackend> backend;
-  OpenOptions options;
+  CallContext context;
+  Duration deadline = Duration::max();    ///< of each evaluation
   std::shared_ptr<const Binding> binding; ///< null while inferring
   std::unique_ptr<RunnerBackend> runner;  ///< null if there is a failure, or while inferring
   std::vector<Input> inputs;
@@ -58,7 +59,7 @@ struct Runner::State {
   /// Errors: the backend's.
   static Expected<std::unique_ptr<State>> bound(std::shared_ptr<ModelBackend> backend,
                                                 std::shared_ptr<const Binding> binding,
-                                                OpenOptions options);
+                                                CallContext context, Duration deadline);
 
   Status attach(std::shared_ptr<const Binding> binding, std::unique_ptr<RunnerBackend> runner);
   /// On the first evaluation of a runner that is inferring.

@@ -248,18 +248,24 @@ void Event::State::release() {
   turn.agent = TurnMessage::Nobody;
   turn.rewards.clear();
   event = QueuedEvent();
-  texts.reset();
-  context = RequestContext();
+  step = 0;
 }
 
 EventKind Event::kind() const { return state_ ? state_->event.kind : EventKind::Request; }
 uint64_t Event::seed() const { return state_ ? state_->event.seed : 0; }
 double Event::reward() const { return state_ ? state_->event.reward : 0; }
 
-const RequestContext &Event::context() const {
-  static const RequestContext none;
-  return state_ ? state_->context : none;
+const CallContext &Event::context() const {
+  static const CallContext none;
+  return state_ && state_->event.context ? *state_->event.context : none;
 }
+uint64_t Event::connection() const {
+  return state_ && state_->event.session ? state_->event.session->number() : 0;
+}
+uint32_t Event::stream() const {
+  return state_ && state_->event.stream ? state_->event.stream->id : 0;
+}
+uint64_t Event::step() const { return state_ ? state_->step : 0; }
 
 const Status &Event::outcome() const {
   static const Status ok;
@@ -387,7 +393,7 @@ Status Event::State::sendTurn() {
   if (done)
     turn.agent = TurnMessage::Nobody;
   else if (turn.agent == TurnMessage::Nobody)
-    turn.agent = static_cast<uint32_t>(findAgent(agents, stream().texts->agent));
+    turn.agent = static_cast<uint32_t>(findAgent(agents, stream().context->agent));
   return event.session->sendMessage(FrameKind::Turn, stream().id, 0, turn);
 }
 

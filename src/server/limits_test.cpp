@@ -88,7 +88,7 @@ TEST_P(Limits, ManyRequestsOfOneDoNotKeepAnotherFromThePolicy) {
   for (uint32_t i = 0; i <= Streams; ++i) {
     Expected<Event> event = server_->next(Deadline::after(20s));
     ASSERT_TRUE(event) << event.status().toString();
-    if (event->context().connection == 2)
+    if (event->connection() == 2)
       break;
     ++before;
     EXPECT_TRUE(event->reply());
@@ -320,7 +320,7 @@ TEST_P(Limits, AnEventKeepsItsContext) {
   EXPECT_EQ(end->kind(), EventKind::EpisodeEnd);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(events[i].context().episode, std::string(100, static_cast<char>('a' + i)));
-    EXPECT_EQ(events[i].context().context, std::string(1000, static_cast<char>('a' + i)));
+    EXPECT_EQ(events[i].context().unit, std::string(1000, static_cast<char>('a' + i)));
   }
 }
 
@@ -410,7 +410,7 @@ TEST_P(Limits, AThousandStreamsWithContextsAreServedByDefault) {
   for (uint32_t i = 1; i <= Streams; ++i) {
     Expected<Event> event = server_->next(Deadline::after(20s));
     ASSERT_TRUE(event) << event.status().toString();
-    EXPECT_EQ(event->context().context.size(), 1024u);
+    EXPECT_EQ(event->context().unit.size(), 1024u);
     EXPECT_TRUE(event->reply());
   }
   sender.join();

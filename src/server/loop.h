@@ -144,8 +144,7 @@ struct Event::State : TensorSink {
   std::shared_ptr<Server::State> server;
   QueuedEvent event;
   std::unique_ptr<OutputStorage> outputs;
-  std::shared_ptr<const StreamTexts> texts; ///< what the context points to
-  RequestContext context;
+  uint64_t step = 0; ///< requests answered in this episode before
   bool open = false; ///< a request that has not been answered
   bool done = false; ///< the answer ends the episode
   bool truncated = false;

@@ -43,7 +43,7 @@ void Session::sayGoodbye(std::string_view text) {
 
 std::shared_ptr<ServerStream> Session::streamOf(std::string_view agent) const {
   for (const auto &[id, stream] : streams_)
-    if (stream->texts->agent == agent)
+    if (stream->context->agent == agent)
       return stream;
   return nullptr;
 }
@@ -131,8 +131,8 @@ void Session::pushEpisode(QueuedEvent event) {
   if (stream->events.size() <= std::max<size_t>(host_.options.maxEvents, 1))
     return;
   const QueuedEvent oldest = extract(stream->events.front());
-  if (oldest.texts) // it has begun, though nobody is told
-    stream->texts = oldest.texts;
+  if (oldest.context) // it has begun, though nobody is told
+    stream->context = oldest.context;
   ++host_.statistics.eventsDropped;
 }
 
@@ -182,12 +182,12 @@ void Session::forget(bool everything) {
   }
 }
 
-/// Those that count once all that waits has had its turn.
-const std::shared_ptr<const StreamTexts> &Session::lastTexts(const ServerStream &stream) {
+/// The context once all that waits has had its turn.
+const std::shared_ptr<const CallContext> &Session::lastContext(const ServerStream &stream) {
   for (auto at = stream.events.rbegin(); at != stream.events.rend(); ++at)
-    if ((*at)->texts)
-      return (*at)->texts;
-  return stream.texts;
+    if ((*at)->context)
+      return (*at)->context;
+  return stream.context;
 }
 
 void Session::endStream(ServerStream &stream, const Status &why) {

@@ -115,12 +115,10 @@ std::unique_ptr<Event::State> Server::State::takeNext(Deadline::Clock::time_poin
   }
   if (next.kind == EventKind::Reset || next.kind == EventKind::EpisodeBegin) {
     stream.step = 0;
-    stream.texts = std::move(next.texts);
+    stream.context = std::move(next.context);
   }
-  const StreamTexts &texts = *stream.texts;
-  event->texts = stream.texts;
-  event->context = {texts.episode,          texts.context, texts.agent,
-                    next.session->number(), stream.id,     stream.step};
+  next.context = stream.context;
+  event->step = stream.step;
   return event;
 }
 

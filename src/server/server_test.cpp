@@ -201,8 +201,8 @@ TEST_P(ServerOver, EpisodesReachThePolicyInOrder) {
   std::promise<void> ended;
   ServerThread server(address(), serving(Sum), [&](Event &event) {
     const std::lock_guard<std::mutex> lock(mutex);
-    const RequestContext &c = event.context();
-    const std::string who = std::string(c.episode) + "/" + std::string(c.context);
+    const CallContext &c = event.context();
+    const std::string who = c.episode + "/" + c.unit;
     switch (event.kind()) {
     case EventKind::EpisodeBegin:
       seen.push_back("begin " + who);

@@ -303,8 +303,7 @@ Status Session::onOpenStream(const FrameHeader &header) {
   if (host_.options.environment) // which is told the action and answers with an observation
     std::swap(stream->signature.inputs, stream->signature.outputs);
   stream->charge.set(account_, costOf(stream->signature) + control_.size());
-  stream->texts = std::make_shared<StreamTexts>(
-      StreamTexts{std::move(open->agent), std::move(open->episode), std::move(open->context)});
+  stream->context = std::make_shared<CallContext>(std::move(open->context));
   // An environment is asked with the outputs of its signature.
   const Side side = host_.options.environment ? Side::Outputs : Side::Inputs;
   const Side other = host_.options.environment ? Side::Inputs : Side::Outputs;
@@ -364,9 +363,9 @@ Status Session::onReset(const FrameHeader &header) {
   event.kind = EventKind::Reset;
   event.seed = reset->seed;
   if (const ServerStream *stream = find(header.stream)) {
-    event.charge.set(account_, reset->context.size());
-    event.texts = std::make_shared<StreamTexts>(
-        StreamTexts{stream->texts->agent, stream->texts->episode, std::move(reset->context)});
+    event.charge.set(account_, reset->unit.size());
+    event.context = std::make_shared<CallContext>(
+        CallContext{stream->context->agent, stream->context->episode, std::move(reset->unit)});
   }
   return enqueue(header, std::move(event));
 }
@@ -441,13 +440,10 @@ Status Session::onEpisode(const FrameHeader &header) {
       return begin.status();
     event.kind = EventKind::EpisodeBegin;
     // What is not stated stays as it was.
-    auto texts = std::make_shared<StreamTexts>(*lastTexts(*stream));
-    event.charge.set(account_, begin->episode.size() + begin->context.size());
-    if (!begin->episode.empty())
-      texts->episode = std::move(begin->episode);
-    if (!begin->context.empty())
-      texts->context = std::move(begin->context);
-    event.texts = std::move(texts);
+    auto context = std::make_shared<CallContext>(*lastContext(*stream));
+    event.charge.set(account_, begin->episode.size() + begin->unit.size());
+    setEpisode(*context, begin->episode, begin->unit);
+    event.context = std::move(context);
     stream->inEpisode = true;
   } else if (header.kind == FrameKind::Reward) {
     Expected<RewardMessage> reward = decode<RewardMessage>(control_.span());

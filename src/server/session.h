@@ -114,15 +114,10 @@ struct OutputStorage {
 
 struct QueuedEvent;
 
-/// Who asks on a stream. Events share it, and it is replaced, never changed.
-struct StreamTexts {
-  std::string agent, episode, context;
-};
-
 struct ServerStream {
   uint32_t id = 0;
   Signature signature;
-  std::shared_ptr<const StreamTexts> texts;
+  std::shared_ptr<const CallContext> context; ///< shared with events; replaced, never changed
   Charge charge;
   std::vector<std::list<QueuedEvent>::iterator> events; ///< that wait and take no answer
   std::unique_ptr<Codec> inputs, outputs;
@@ -151,7 +146,8 @@ struct QueuedEvent {
   Status outcome;
   Deadline::Clock::time_point arrived;
   bool truncated = false;
-  std::shared_ptr<const StreamTexts> texts; ///< of Reset and EpisodeBegin; take effect in its turn
+  /// The stream's from its turn on; of Reset and EpisodeBegin only.
+  std::shared_ptr<const CallContext> context;
   Charge charge;
 };
 
@@ -306,7 +302,7 @@ private:
   ServerStream *find(uint32_t id);
   void push(QueuedEvent event);
   void pushEpisode(QueuedEvent event);
-  static const std::shared_ptr<const StreamTexts> &lastTexts(const ServerStream &stream);
+  static const std::shared_ptr<const CallContext> &lastContext(const ServerStream &stream);
   /// Takes an event out of what waits.
   QueuedEvent extract(std::list<QueuedEvent>::iterator at);
   /// Forgets what waits: requests, or everything.

@@ -51,10 +51,10 @@ public:
     appendMessage(to, FrameKind::Hello, 0, hello);
   }
   static void appendOpen(Buffer &to, uint32_t stream, const Signature &signature,
-                         const std::string &context = "") {
+                         const std::string &unit = "") {
     OpenStream open;
     open.signature = signature;
-    open.context = context;
+    open.context.unit = unit;
     appendMessage(to, FrameKind::OpenStream, stream, open);
   }
 

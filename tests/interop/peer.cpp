@@ -191,7 +191,7 @@ int serveModel(const char *uri) {
       return failed(event.status());
     if (event->kind() != EventKind::Request)
       continue;
-    if (event->context().context == "fail") {
+    if (event->context().unit == "fail") {
       (void)event->fail(Status(Code::PolicyFailed, "as it was asked to"));
       continue;
     }
@@ -264,9 +264,7 @@ int askModel(const std::string &uri) {
         return wrong("output '" + Everything.outputs[i].name + "' of round " +
                      std::to_string(round));
   }
-  OpenOptions failing;
-  failing.context = "fail";
-  Runner other = model.newRunner(failing);
+  Runner other = model.newRunner({"", "", "fail"});
   for (size_t i = 0; i < Everything.inputs.size(); ++i)
     (void)other.resizeAt(i, shapeOf(Everything.inputs[i], 1));
   if (const Status s = other.evaluate(); s.code() != Code::PolicyFailed)
@@ -280,7 +278,7 @@ class Mirror final : public Environment {
 public:
   const Signature &signature() const override { return Everything; }
   Status reset(Observation &first) override {
-    if (context() == "fail")
+    if (unit() == "fail")
       return Status(Code::PolicyFailed, "as it was asked to");
     steps_ = 0;
     std::vector<Tensor> sent;

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reinforcement-learning.md"
 POLLY = ROOT / "compilers" / "llvm" / "polly-tiling" / "plugin.cpp"
-SETTINGS = r"(?:OpenOptions|EpisodeOptions) \w+;|(?:Opening|Episode)\.\w+ = "
+SETTINGS = r"(?:OpenOptions|EpisodeOptions) \w+;|(?:Opening|Episode)\.[\w.]+ = "
 ASKING = (
     r"Agents::open\(|Model::open\(|Policy\.bind\(|\brun\(\w+, |Policy\.newRunner\(|"
     r"Evaluation\.evaluate\("

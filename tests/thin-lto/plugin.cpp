@@ -36,9 +36,7 @@ const mlbridge::Model &model() {
 class AskPass : public PassInfoMixin<AskPass> {
 public:
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
-    mlbridge::OpenOptions Opening;
-    Opening.context = M.getModuleIdentifier();
-    mlbridge::Runner Runner = model().newRunner(Opening);
+    mlbridge::Runner Runner = model().newRunner({"", "", M.getModuleIdentifier()});
     for (Function &F : M) {
       if (F.isDeclaration() || F.hasAvailableExternallyLinkage())
         continue;

@@ -330,8 +330,8 @@ std::string ask(const std::vector<cgraph_node *> &nodes, std::vector<int64_t> &c
   std::string uri = Given.model;
   if (!Given.deadline.empty())
     uri += "?deadline=" + Given.deadline;
-  const std::string context = main_input_filename ? main_input_filename : "";
-  mlbridge_open_options opening = {sizeof opening, 0, false, nullptr, nullptr, context.c_str()};
+  const std::string unit = main_input_filename ? main_input_filename : "";
+  mlbridge_open_options opening = {sizeof opening, 0, false, {nullptr, nullptr, unit.c_str()}};
   mlbridge_model *model = mlbridge_model_open(uri.c_str(), &opening);
   std::string why;
   if (mlbridge_model_bind(model, &signature))
@@ -340,9 +340,9 @@ std::string ask(const std::vector<cgraph_node *> &nodes, std::vector<int64_t> &c
            known && known != names())
     why = Given.model + ": expected a model of the settings " + names() + ", got one of " + known;
   for (size_t i = 0; why.empty() && i < nodes.size(); ++i) {
-    const std::string place = context + ":" + nodes[i]->asm_name();
-    opening.context = place.c_str();
-    mlbridge_runner *runner = mlbridge_model_new_runner_for(model, &opening);
+    const std::string place = unit + ":" + nodes[i]->asm_name();
+    opening.context.unit = place.c_str();
+    mlbridge_runner *runner = mlbridge_model_new_runner_for(model, &opening.context, 0);
     float features[FeatureCount] = {};
     describe(nodes[i], features);
     mlbridge_runner_set_at(runner, 0, MLBRIDGE_FLOAT32, features, FeatureCount);

@@ -73,7 +73,7 @@ static Expected<FunctionModel> flip(const Uri &From) {
                      : Usual.status();
       uint64_t Z;
       if (Margin) { // all calls of a function alike, as far as the features tell functions apart
-        Z = Seed + xxh3_64bits(Call.context().context);
+        Z = Seed + xxh3_64bits(Call.context().unit);
         for (const char *Name : {"callee_users", "callee_basic_block_count",
                                  "callee_conditionally_executed_blocks", "callsite_height"})
           Z = mix(Z + uint64_t(value(Call, Name)));
@@ -82,7 +82,7 @@ static Expected<FunctionModel> flip(const Uri &From) {
           Z = ~uint64_t(0);
       } else {
         if (!State)
-          State = Seed + xxh3_64bits(Call.context().context);
+          State = Seed + xxh3_64bits(Call.context().unit);
         Z = mix(*State += 0x9e3779b97f4a7c15);
       }
       const bool Flip = double(Z >> 11) * 0x1p-53 < Probability;

@@ -16,7 +16,7 @@ Advice ask(const Options &Given, Module &M, ModuleAnalysisManager &MAM, bool Com
   OpenOptions Opening;
   Opening.deadline = Given.Deadline;
   Opening.sharedBudget = true;
-  Opening.context = M.getSourceFileName();
+  Opening.context.unit = M.getSourceFileName();
 
   // [three-lines]
   mlbridge::Model Policy = mlbridge::Model::open(Given.Model, Opening);

@@ -72,7 +72,7 @@ namespace {
 class Comparison {
 public:
   Comparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-          Selected Report);
+             Selected Report);
   ~Comparison();
   Comparison(const Comparison &) = delete;
   Comparison &operator=(const Comparison &) = delete;
@@ -128,7 +128,7 @@ thread_local std::unique_ptr<Comparison> Current;
 thread_local OptionsInForce InForce;
 
 Comparison::Comparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-                 Selected Report)
+                       Selected Report)
     : M(M), MAM(MAM), Report(std::move(Report)) {
   Result.Candidates = std::move(Candidates);
   Result.Runs.resize(Result.Candidates.size());
@@ -225,8 +225,7 @@ private:
 
 /// In the process of a run: remarks and errors are not the user's.
 void Comparison::silence() {
-  trial::divert(M.getContext(),
-                std::make_unique<RefusesErrors>([this] { end(RunEnd::Refused); }));
+  trial::divert(M.getContext(), std::make_unique<RefusesErrors>([this] { end(RunEnd::Refused); }));
 }
 
 void Comparison::measure(Module &Code, TargetMachine *TM) {
@@ -476,7 +475,7 @@ void forgetLastModule() {
 }
 
 bool startComparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-                 Selected Report) {
+                     Selected Report) {
   Current = std::make_unique<Comparison>(M, MAM, std::move(Candidates), std::move(Report));
   return Current->start();
 }

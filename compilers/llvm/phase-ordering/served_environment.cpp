@@ -93,10 +93,10 @@ Status ServedEnvironment::fork(StringRef Steps, Observation &First) {
 }
 
 Status ServedEnvironment::reset(Observation &First) {
-  if (StringRef Steps = context(); Options.KeepStates && Steps.consume_front("fork:"))
+  if (StringRef Steps = unit(); Options.KeepStates && Steps.consume_front("fork:"))
     return fork(Steps, First);
-  if (!context().empty() && context() != Path)
-    if (Status S = load(context()); !S)
+  if (!unit().empty() && unit() != Path)
+    if (Status S = load(unit()); !S)
       return S;
   Module &M = Loaded ? *Loaded : Host;
   useModule(M);

@@ -169,14 +169,14 @@ private:
   static void answer(mlbridge::Event &Request) {
     if (Request.kind() != mlbridge::EventKind::Request)
       return;
-    const std::string Source(Request.context().context);
+    const std::string Source(Request.context().unit);
     const unsigned Number = unsigned(Source.at(strlen("module")) - '0');
     if (Number + 1 == Modules) {
       (void)Request.fail(mlbridge::Status(mlbridge::Code::PolicyFailed, "no order of " + Source));
       return;
     }
     const std::vector<int64_t> &Order = Orders[Number];
-    const uint64_t Step = Request.context().step;
+    const uint64_t Step = Request.step();
     const int64_t Stop = int64_t(Request.input(Mask).count) - 1;
     Request.output(0).as<int64_t>()[0] = Step < Order.size() ? Order[Step] : Stop;
     (void)Request.reply();

@@ -33,10 +33,8 @@ std::unique_ptr<LLVMModelRunner> newRunner(const Settings &Options, const Model 
   Signature Wanted = fromLLVM(Features, Advice);
   if (Options.Missing == "zero")
     Wanted = withMissingInputs(std::move(Wanted), Policy);
-  OpenOptions Opening;
-  Opening.context = M.getSourceFileName();
   return std::make_unique<LLVMModelRunner>(M.getContext(), Features, Advice, Policy, Wanted,
-                                           Opening);
+                                           CallContext{"", "", M.getSourceFileName()});
 }
 
 } // namespace mlbridge::plugin

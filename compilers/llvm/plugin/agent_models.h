@@ -69,7 +69,7 @@ public:
 
   EpisodeResult run(Environment &Around, const llvm::Function &F) {
     EpisodeOptions Episode;
-    Episode.context = placeOf(F);
+    Episode.unit = placeOf(F);
     return mlbridge::run(Around, *Models, Episode);
   }
 

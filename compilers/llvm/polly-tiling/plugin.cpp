@@ -142,9 +142,10 @@ private:
 
   void open(const Function &F) {
     const OpenOptions Wanted = Options.opening(F.getParent()->getSourceFileName());
-    const mlbridge_open_options Opening = {
-        sizeof Opening, Wanted.deadline->count(), Wanted.sharedBudget, nullptr,
-        nullptr,        Wanted.context.c_str()};
+    const mlbridge_open_options Opening = {sizeof Opening,
+                                           Wanted.deadline->count(),
+                                           Wanted.sharedBudget,
+                                           {nullptr, nullptr, Wanted.context.unit.c_str()}};
     Chooser.reset(tiles_open(Options.Model.c_str(), &Opening));
   }
 

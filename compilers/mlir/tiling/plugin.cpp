@@ -122,7 +122,7 @@ private:
       if (Status Bound = Policy.bind(signature()); !Bound)
         return Bound;
     }
-    Runner Evaluation = Policy.newRunner(Opening);
+    Runner Evaluation = Policy.newRunner(Opening.context);
     describe(Op, {Cache1, Cache2, Cache3, VectorBits}, Evaluation);
     if (Status Evaluated = Evaluation.evaluate(); !Evaluated)
       return Evaluated;

@@ -28,9 +28,9 @@ uint64_t mlbridge_driver_agents(const mlbridge_driver *driver);
 const char *mlbridge_driver_agent_name(const mlbridge_driver *driver, uint64_t agent);
 const mlbridge_signature *mlbridge_driver_signature(const mlbridge_driver *driver, uint64_t agent);
 
-/* Begins an episode of `context` (null: the same as before). Blocks at most until the deadline.
+/* Begins an episode of `unit` (null: the same as before). Blocks at most until the deadline.
  * Errors: those of mlbridge::Driver::reset. */
-mlbridge_code mlbridge_driver_reset(mlbridge_driver *driver, const char *context, uint64_t seed);
+mlbridge_code mlbridge_driver_reset(mlbridge_driver *driver, const char *unit, uint64_t seed);
 /* Applies the action of the agent whose turn it is. */
 mlbridge_code mlbridge_driver_step(mlbridge_driver *driver);
 

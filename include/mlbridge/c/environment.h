@@ -34,7 +34,7 @@ mlbridge_runner *mlbridge_action_runner(const mlbridge_action *action);
 mlbridge_code mlbridge_action_choice(const mlbridge_action *action, const char *name,
                                      uint64_t choices, int64_t *choice);
 
-/* reset starts an episode (see mlbridge_environment_context and _seed) and writes the first
+/* reset starts an episode (see mlbridge_environment_unit and _seed) and writes the first
  * observation; step applies the action, then writes the next observation or calls set_done.
  * Returning anything but MLBRIDGE_OK ends the episode. */
 typedef mlbridge_code (*mlbridge_reset_function)(mlbridge_environment *environment,
@@ -65,7 +65,7 @@ mlbridge_code mlbridge_environment_code(const mlbridge_environment *environment)
 const char *mlbridge_environment_message(const mlbridge_environment *environment);
 
 /* For the callbacks: what the episode is about, "" if not given; lives as long as the episode. */
-const char *mlbridge_environment_context(const mlbridge_environment *environment);
+const char *mlbridge_environment_unit(const mlbridge_environment *environment);
 /* The random seed of the episode; 0 if not given. */
 uint64_t mlbridge_environment_seed(const mlbridge_environment *environment);
 /* Ends the episode with the current call of reset or step; call it once. Truncated: because of a
@@ -110,7 +110,7 @@ typedef struct mlbridge_episode_options {
   bool check_values;   /* NaN, infinities and masks that allow nothing are errors */
   int64_t deadline;    /* nanoseconds for the whole episode; default: no limit */
   const char *episode; /* an id */
-  const char *context; /* module, function */
+  const char *unit;    /* module, function */
   uint64_t seed;       /* for the environment */
 } mlbridge_episode_options;
 

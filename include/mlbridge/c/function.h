@@ -29,11 +29,8 @@ void *mlbridge_call_resize_output(mlbridge_call *call, const char *name, mlbridg
                                   const int64_t *shape, uint32_t rank, uint64_t *count);
 mlbridge_code mlbridge_call_set_output_string(mlbridge_call *call, const char *name, uint64_t index,
                                               mlbridge_string text);
-/* Who asks: which of several agents, in which episode, about what; "" if nobody said. They live as
- * long as the call. */
-const char *mlbridge_call_agent(const mlbridge_call *call);
-const char *mlbridge_call_episode(const mlbridge_call *call);
-const char *mlbridge_call_context(const mlbridge_call *call);
+/* Who asks, and about what; "" for what nobody said. The texts live as long as the call. */
+mlbridge_call_context mlbridge_call_get_context(const mlbridge_call *call);
 /* Fails the evaluation: `return mlbridge_call_fail(call, MLBRIDGE_POLICY_FAILED, "why");` */
 mlbridge_code mlbridge_call_fail(mlbridge_call *call, mlbridge_code code, const char *message);
 

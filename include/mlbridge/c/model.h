@@ -15,12 +15,10 @@ typedef struct mlbridge_model mlbridge_model;
 
 /* Zero stands for the default of each field. Options of the URI take precedence. */
 typedef struct mlbridge_open_options {
-  uint64_t size;       /* sizeof(mlbridge_open_options) */
-  int64_t deadline;    /* nanoseconds for opening, and then for each evaluation; default: 5 s */
-  bool shared_budget;  /* for failed calls, with other models of this process at the same address */
-  const char *agent;   /* which of a server's agents is asked */
-  const char *episode; /* an id by which a trainer recognizes this compilation */
-  const char *context; /* free text for logs: module, function */
+  uint64_t size;      /* sizeof(mlbridge_open_options) */
+  int64_t deadline;   /* nanoseconds for opening, and then for each evaluation; default: 5 s */
+  bool shared_budget; /* for failed calls, with other models of this process at the same address */
+  mlbridge_call_context context; /* null stands for "" */
 } mlbridge_open_options;
 
 /* `options` may be null. Blocks until the deadline at most, where it can be interrupted. */
@@ -67,10 +65,11 @@ mlbridge_model *mlbridge_model_new_bound(const mlbridge_model *model,
 
 /* One thread's way to evaluate the model. */
 mlbridge_runner *mlbridge_model_new_runner(const mlbridge_model *model);
-/* The same, overriding the deadline (of evaluations), agent, episode and context; 0, null or ""
- * keeps those of opening. As mlbridge::Model::newRunner. */
+/* The same for another context, and a deadline (of each evaluation, in nanoseconds); 0, null or ""
+ * keeps that of opening. `context` may be null. As mlbridge::Model::newRunner. */
 mlbridge_runner *mlbridge_model_new_runner_for(const mlbridge_model *model,
-                                               const mlbridge_open_options *overrides);
+                                               const mlbridge_call_context *context,
+                                               int64_t deadline);
 
 /* Open, bind and new_runner in one call. `signature` may be null for the model's own. */
 mlbridge_runner *mlbridge_open(const char *uri, const mlbridge_signature *signature,

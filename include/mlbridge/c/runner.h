@@ -91,9 +91,9 @@ double mlbridge_evaluate_double_or(mlbridge_runner *runner, double (*heuristic)(
                                    void *data);
 bool mlbridge_evaluate_bool_or(mlbridge_runner *runner, bool (*heuristic)(void *data), void *data);
 
-/* Tells the model about episodes; `episode` and `context` may be null. */
+/* Tells the model about episodes; `episode` and `unit` may be null. */
 mlbridge_code mlbridge_runner_begin_episode(mlbridge_runner *runner, const char *episode,
-                                            const char *context);
+                                            const char *unit);
 /* The reward of the last evaluation's action. */
 mlbridge_code mlbridge_runner_reward(mlbridge_runner *runner, double value);
 /* `outcome`: MLBRIDGE_OK, or how the compilation failed, with a message or null. */

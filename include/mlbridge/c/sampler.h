@@ -24,7 +24,7 @@ typedef struct mlbridge_sampler mlbridge_sampler;
 mlbridge_sampler *mlbridge_sampler_create(uint64_t seed, double temperature);
 void mlbridge_sampler_destroy(mlbridge_sampler *sampler); /* once */
 /* Restarts from the seed and from what is being compiled; each string may be null. */
-void mlbridge_sampler_restart(mlbridge_sampler *sampler, const char *episode, const char *context);
+void mlbridge_sampler_restart(mlbridge_sampler *sampler, const char *episode, const char *unit);
 /* Draws one; allocates nothing. Errors: those of mlbridge_arg_max. */
 mlbridge_code mlbridge_sampler_sample(mlbridge_sampler *sampler, mlbridge_type type,
                                       const void *logits, uint64_t count, int64_t *index);

@@ -87,8 +87,8 @@ enum {
 };
 /* Its kind; MLBRIDGE_EVENT_REQUEST for null. */
 mlbridge_event_kind mlbridge_event_get_kind(const mlbridge_event *event);
-/* Its inputs and outputs, for the functions mlbridge_call_*, with agent, episode and context. For
- * an environment the inputs are the action, the outputs the observation. Belongs to the event. */
+/* Its inputs and outputs, for the functions mlbridge_call_*, with the context. For an
+ * environment the inputs are the action, the outputs the observation. Belongs to the event. */
 mlbridge_call *mlbridge_event_call(mlbridge_event *event);
 /* The number of the connection, of the stream on it, and of the requests answered in this episode
  * before. */

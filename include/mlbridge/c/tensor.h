@@ -78,6 +78,13 @@ mlbridge_code mlbridge_signature_check(const mlbridge_signature *signature, char
 uint64_t mlbridge_signature_text(const mlbridge_signature *signature, char *text,
                                  uint64_t capacity);
 
+/* Who asks a model, and about what: mlbridge::CallContext. This structure doesn't grow. */
+typedef struct mlbridge_call_context {
+  const char *agent;   /* which of several agents is asked */
+  const char *episode; /* an id by which a trainer recognizes this compilation */
+  const char *unit;    /* what is compiled, in the compiler's words: a module, a function */
+} mlbridge_call_context;
+
 /* One of several agents. Copied by every function that takes it. */
 typedef struct mlbridge_agent_spec {
   uint64_t size;                       /* sizeof(mlbridge_agent_spec) */

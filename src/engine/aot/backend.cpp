@@ -220,8 +220,8 @@ public:
   explicit AotModel(std::shared_ptr<const Compiled> compiled) : compiled_(std::move(compiled)) {}
   const Metadata &metadata() const override { return compiled_->metadata; }
   const Signature *signature() const override { return &compiled_->signature; }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &,
-                                                     const OpenOptions &) override {
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &, const CallContext &,
+                                                     Duration) override {
     auto runner = std::make_unique<AotRunner>(compiled_);
     if (Status s = runner->create(); !s)
       return s;

@@ -13,7 +13,7 @@ namespace {
 
 class FunctionRunner final : public RunnerBackend, private FunctionCall {
 public:
-  FunctionRunner(const Signature &signature, const OpenOptions &context, Function function)
+  FunctionRunner(const Signature &signature, const CallContext &context, Function function)
       : signature_(signature), context_(context), function_(std::move(function)) {}
 
   Status create() {
@@ -61,8 +61,8 @@ public:
     return true;
   }
 
-  Status beginEpisode(std::string_view episode, std::string_view context) override {
-    setEpisode(context_, episode, context);
+  Status beginEpisode(std::string_view episode, std::string_view unit) override {
+    setEpisode(context_, episode, unit);
     return Status();
   }
 
@@ -113,10 +113,10 @@ private:
     clear(outputs_[index].view());
     return outputs_[index].view();
   }
-  const OpenOptions &context() const override { return context_; }
+  const CallContext &context() const override { return context_; }
 
   const Signature signature_;
-  OpenOptions context_;
+  CallContext context_;
   Function function_;
   std::vector<Slot> inputs_, outputs_;
 };
@@ -129,8 +129,8 @@ public:
   const Signature *signature() const override {
     return model_.signature ? &*model_.signature : nullptr;
   }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &context) override {
+  Expected<std::unique_ptr<RunnerBackend>>
+  newRunner(const Signature &bound, const CallContext &context, Duration) override {
     Function function;
     const Status status = caught("making the function", [&] {
       function = model_.newFunction();

@@ -278,10 +278,10 @@ public:
   explicit NativeModel(std::shared_ptr<Network> network) : network_(std::move(network)) {}
   const Metadata &metadata() const override { return network_->metadata(); }
   const Signature *signature() const override { return &network_->signature(); }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound,
-                                                     const OpenOptions &context) override {
+  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound, const CallContext &,
+                                                     Duration deadline) override {
     auto runner = std::make_unique<NativeRunner>(network_, bound);
-    if (Status s = runner->create(Deadline::after(deadlineOf(context))); !s)
+    if (Status s = runner->create(Deadline::after(deadline)); !s)
       return s;
     return std::unique_ptr<RunnerBackend>(std::move(runner));
   }

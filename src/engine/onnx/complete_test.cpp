@@ -185,7 +185,7 @@ TEST(Onnx, TakesEachOption) {
        {"?threads=2&spin=1", "?spin=0", "?arena=0", "?arena=1&pattern=0", "?pattern=1",
         "?prepack=1", "?prepack=0&optimize=none", "?optimize=basic", "?optimize=extended",
         "?optimize=all", "?config.session.set_denormal_as_zero=1",
-        "?deadline=1s&agent=a&episode=e&context=c"}) {
+        "?deadline=1s&agent=a&episode=e&unit=c"}) {
     Runner runner = open(golden("linear") + options, {{TensorSpec::of<float>("x", {1, 4})},
                                                       {TensorSpec::of<float>("y", {1, 1})}});
     ASSERT_TRUE(runner) << options << ": " << runner.status().toString();

@@ -283,7 +283,7 @@ TEST(ShmWaiting, TakesAlmostNoProcessorTime) {
   const std::string uri = "shm:" + folder / "s";
   std::promise<void> asked, answer;
   ServerThread server(uri, serving(Sum), [&](Event &event) {
-    if (event.context().step == 100) {
+    if (event.step() == 100) {
       asked.set_value();
       answer.get_future().wait();
     }
@@ -358,7 +358,7 @@ TEST(ShmFaults, AServerThatIsKilledIsSeenAtOnce) {
     Expected<Server> server = Server::listen(uri, serving(Sum));
     while (true) {
       Expected<Event> event = server->next();
-      if (event && event->context().step == 50)
+      if (event && event->step() == 50)
         ::raise(SIGKILL);
       if (event)
         answerSum(*event);
