@@ -3,7 +3,8 @@
 
 #include "conversation/message_tensors.h"
 #include "conversation/remote.h"
-#include "core/nearest.h"
+#include "core/message.h"
+#include "core/uri_options.h"
 
 namespace mlbridge {
 
@@ -79,7 +80,7 @@ struct Driver::State {
       agent->request = 0;
       Outbox frames;
       if (Status s = connection->openStream(
-              agent->slot, {agent->signature, agent->name, options.episode, ""}, frames);
+              agent->slot, {agent->signature, {agent->name, options.episode, ""}}, frames);
           !s)
         return s;
       if (Status s = connection->post(agent->slot, frames); !s)
@@ -166,18 +167,21 @@ Expected<Driver> Driver::open(std::string_view uri, const DriverOptions &options
   Expected<Uri> parsed = Uri::parse(uri);
   if (!parsed)
     return parsed.status();
-  Expected<RemoteAddress> address = remoteAddress(*parsed);
-  if (!address)
-    return address.status();
   Expected<Duration> deadline = parsed->duration("deadline", options.deadline);
   if (!deadline)
     return deadline.status();
+  parsed->options.erase("deadline");
   auto state = std::make_unique<State>();
+  state->options = options;
+  state->options.deadline = *deadline;
+  takeOption(*parsed, "agent", state->options.agent);
+  takeOption(*parsed, "episode", state->options.episode);
+  Expected<RemoteAddress> address = remoteAddress(*parsed);
+  if (!address)
+    return address.status();
   state->uri = std::move(*parsed);
   state->address = std::move(*address);
   state->address.connecting.role = ServerRole::Environment;
-  state->options = options;
-  state->options.deadline = *deadline;
   const auto failed = [&](const Status &why) {
     return why.withContext("'" + std::string(uri) + "'");
   };

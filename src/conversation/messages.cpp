@@ -3,7 +3,7 @@
 
 #include "conversation/frame.h"
 #include "core/bind.h"
-#include "core/nearest.h"
+#include "core/message.h"
 
 #include <cstring>
 #include <unistd.h>

@@ -2,7 +2,9 @@
 #include "conversation/remote.h"
 #include "conversation/message_tensors.h"
 #include "conversation/retry.h"
+#include "core/message.h"
 #include "core/nearest.h"
+#include "core/uri_options.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -344,21 +346,15 @@ RemoteModel::newRunner(const Signature &bound, const CallContext &context, Durat
 
 Status RemoteAddress::read(const Uri &uri, Span<const std::string_view> own) {
   constexpr std::string_view Common[] = {"wait", "max-message", "retries"};
-  constexpr std::string_view OfModels[] = {"deadline", "agent", "episode", "unit"};
-  const auto isOneOf = [](std::string_view key, Span<const std::string_view> keys) {
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
-  };
+  std::vector<std::string_view> known(own.begin(), own.end());
+  known.insert(known.end(), std::begin(Common), std::end(Common));
   Expected<const Transport *> found = transportFor(uri.scheme);
   if (!found)
     return found.status();
   transport = *found;
   for (const auto &[key, value] : uri.options)
-    if (!isOneOf(key, own) && !isOneOf(key, Common) && !isOneOf(key, OfModels) &&
-        !transport->understands(key)) {
-      std::vector<std::string_view> known(own.begin(), own.end());
-      known.insert(known.end(), std::begin(Common), std::end(Common));
+    if (std::find(known.begin(), known.end(), key) == known.end() && !transport->understands(key))
       return unknownOption(uri.scheme, key, known);
-    }
   Expected<Duration> wait = uri.duration("wait", Duration::zero());
   Expected<uint64_t> message = uri.number("max-message", connecting.maxMessage);
   Expected<uint64_t> welcome = uri.number("max-welcome", connecting.maxWelcome);

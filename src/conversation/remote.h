@@ -17,7 +17,7 @@ struct RemoteAddress {
   uint32_t retries = 0;
 
   /// All but the serdes. Errors: InvalidArgument (an option that is wrong, or is neither among
-  /// `own` nor one of `wait`, `max-message`, `retries`, the transport's and those of OpenOptions).
+  /// `own` nor the transport's nor `wait`, `max-message` or `retries`).
   Status read(const Uri &uri, Span<const std::string_view> own);
 };
 /// Options of the URI, beside those of OpenOptions and of the transport: `serdes` (bitstream),

@@ -2,7 +2,7 @@
 #include "conversation/message_tensors.h"
 #include "conversation/remote.h"
 #include "conversation/retry.h"
-#include "core/nearest.h"
+#include "core/message.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #define MLBRIDGE_CORE_BACKEND_H
 
 #include "core/bind.h"
-#include "core/nearest.h"
+#include "core/message.h"
 #include <mlbridge/model.h>
 
 #include <memory>

@@ -2,6 +2,7 @@
 // The rules of Model::bind.
 #include "core/backend.h"
 #include "core/convert.h"
+#include "core/message.h"
 #include "core/nearest.h"
 
 #include <algorithm>

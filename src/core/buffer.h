@@ -4,7 +4,7 @@
 #ifndef MLBRIDGE_CORE_BUFFER_H
 #define MLBRIDGE_CORE_BUFFER_H
 
-#include "core/nearest.h"
+#include "core/message.h"
 
 #include <cstdlib>
 #include <cstring>

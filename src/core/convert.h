@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_CORE_CONVERT_H
 #define MLBRIDGE_CORE_CONVERT_H
 
-#include "core/nearest.h"
+#include "core/message.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,6 +2,8 @@
 // Edit distance with transpositions.
 #include "core/nearest.h"
 
+#include "core/message.h"
+
 #include <algorithm>
 
 namespace mlbridge {
@@ -49,84 +51,6 @@ std::string didYouMean(std::string_view word, Span<const std::string_view> known
 std::string suggestion(std::string_view word, Span<const std::string_view> known,
                        std::string_view what) {
   return didYouMean(word, known) + " (" + std::string(what) + ": " + listOf(known) + ")";
-}
-
-std::vector<std::string_view> viewsOf(Span<const std::string> words) {
-  return {words.begin(), words.end()};
-}
-
-template <typename Named> static std::vector<std::string_view> namesOfAll(Span<const Named> all) {
-  std::vector<std::string_view> names;
-  names.reserve(all.size());
-  for (const Named &one : all)
-    names.push_back(one.name);
-  return names;
-}
-
-std::vector<std::string_view> namesOf(Span<const TensorSpec> specs) { return namesOfAll(specs); }
-std::vector<std::string_view> namesOf(Span<const AgentSpec> agents) { return namesOfAll(agents); }
-
-std::string listOf(Span<const std::string_view> words) {
-  if (words.empty())
-    return "none";
-  std::string text;
-  for (const std::string_view &word : words) {
-    text.append(text.empty() ? "" : ", ").append(word);
-    if (text.size() > MostText)
-      break;
-  }
-  return shortened(std::move(text));
-}
-
-Status unknownOption(std::string_view scheme, std::string_view key,
-                     Span<const std::string_view> known) {
-  constexpr std::string_view OfChoosing[] = {"choose_as", "choose_from", "mask", "seed",
-                                             "temperature"};
-  constexpr std::string_view OfModels[] = {"agent",   "choose", "deadline",
-                                           "episode", "rename", "unit"};
-  if (std::find(std::begin(OfChoosing), std::end(OfChoosing), key) != std::end(OfChoosing))
-    return makeError(Code::InvalidArgument, "option '", key,
-                     "' goes with choose=argmax or choose=sample");
-  std::vector<std::string_view> all(known.begin(), known.end());
-  all.insert(all.end(), std::begin(OfModels), std::end(OfModels));
-  const std::string listed = listOf(all);
-  all.insert(all.end(), std::begin(OfChoosing), std::end(OfChoosing));
-  return makeError(Code::InvalidArgument, "'", scheme, ":' has no option '", key, "'",
-                   didYouMean(key, all), " (known: ", listed, ")");
-}
-
-std::string shortened(std::string text) {
-  if (text.size() <= MostText)
-    return text;
-  size_t end = MostText;
-  while (end > MostText - 4 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80)
-    --end; // the rest of a character in UTF-8
-  const size_t size = text.size();
-  text.resize(end);
-  return text + " [... cut, it has " + std::to_string(size) + " bytes]";
-}
-
-bool isUtf8(std::string_view text) {
-  const auto *at = reinterpret_cast<const unsigned char *>(text.data());
-  const unsigned char *end = at + text.size();
-  while (at != end) {
-    const unsigned char first = *at++;
-    if (first < 0x80)
-      continue;
-    // Following bytes, and the range of the first of them, which keeps out what is too long, the
-    // surrogates and what is above U+10FFFF.
-    int more = first >= 0xc2 && first <= 0xdf ? 1 : first >= 0xe0 && first <= 0xef ? 2 : 3;
-    if (first < 0xc2 || first > 0xf4 || end - at < more)
-      return false;
-    const unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (*at < low || *at > high)
-      return false;
-    for (; more > 0; --more, ++at)
-      if ((*at & 0xc0) != 0x80)
-        return false;
-  }
-  return true;
 }
 
 } // namespace mlbridge

@@ -3,6 +3,7 @@
 #ifndef MLBRIDGE_CORE_REGISTRY_H
 #define MLBRIDGE_CORE_REGISTRY_H
 
+#include "core/message.h"
 #include "core/nearest.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arg-max and sampling, with the same result on every machine: an exponential of its own, and no
 // contraction of its operations (see CMakeLists.txt).
-#include "core/nearest.h"
+#include "core/message.h"
 #include <mlbridge/sampler.h>
 
 #include <cmath>

@@ -3,7 +3,7 @@
 #include <mlbridge/tensor.h>
 
 #include "core/bind.h"
-#include "core/nearest.h"
+#include "core/message.h"
 
 #include <algorithm>
 #include <exception>

@@ -2,7 +2,9 @@
 // Parsing and printing of model addresses and of the values of their options.
 #include <mlbridge/uri.h>
 
+#include "core/message.h"
 #include "core/nearest.h"
+#include "core/uri_options.h"
 
 #include <algorithm>
 #include <charconv>
@@ -184,9 +186,29 @@ Status Uri::allowOnly(std::initializer_list<std::string_view> keys) const {
   const Span<const std::string_view> known(keys.begin(), keys.size());
   for (const auto &[key, value] : options)
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
-      return makeError(Code::InvalidArgument, "'", scheme, ":' has no option '", key, "'",
-                       didYouMean(key, known), " (known: ", listOf(known), ")");
+      return unknownOption(scheme, key, known);
   return Status();
+}
+
+std::optional<std::string> takeOption(Uri &uri, const std::string &key) {
+  const auto taken = uri.options.extract(key);
+  return taken ? std::optional(std::move(taken.mapped())) : std::nullopt;
+}
+
+void takeOption(Uri &uri, const std::string &key, std::string &to) {
+  if (std::optional<std::string> taken = takeOption(uri, key))
+    to = std::move(*taken);
+}
+
+Status unknownOption(std::string_view scheme, std::string_view key,
+                     Span<const std::string_view> known) {
+  return makeError(Code::InvalidArgument, "'", scheme, ":' has no option '", key, "'",
+                   suggestion(key, known, "known"));
+}
+
+bool isUnknownOption(const Status &status, const std::string &key) {
+  return status.code() == Code::InvalidArgument &&
+         status.message().find(" has no option '" + key + "'") != std::string::npos;
 }
 
 } // namespace mlbridge

@@ -3,6 +3,7 @@
 #include <mlbridge/agent.h>
 #include <mlbridge/uri.h>
 
+#include "core/message.h"
 #include "core/nearest.h"
 #include "rl/player.h"
 

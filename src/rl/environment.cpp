@@ -2,6 +2,7 @@
 // The asking loop.
 #include "rl/player.h"
 
+#include "core/message.h"
 #include "core/nearest.h"
 #include "runner/runner_state.h"
 

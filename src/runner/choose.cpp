@@ -2,7 +2,9 @@
 #include "runner/registry.h"
 
 #include "core/convert.h"
+#include "core/message.h"
 #include "core/nearest.h"
+#include "core/uri_options.h"
 
 #include <mlbridge/sampler.h>
 

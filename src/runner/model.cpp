@@ -2,6 +2,7 @@
 // Model: opening, binding, and making Runners.
 #include <mlbridge/model.h>
 
+#include "core/uri_options.h"
 #include "runner/registry.h"
 #include "runner/runner_state.h"
 
@@ -35,10 +36,9 @@ static Status mergeOptions(Uri &uri, OpenOptions &options) {
     return deadline.status();
   options.deadline = *deadline;
   uri.options.erase("deadline");
-  for (auto [key, value] :
-       {std::pair("agent", &options.context.agent), std::pair("episode", &options.context.episode),
-        std::pair("unit", &options.context.unit)})
-    *value = takeOption(uri, key).value_or(*value);
+  takeOption(uri, "agent", options.context.agent);
+  takeOption(uri, "episode", options.context.episode);
+  takeOption(uri, "unit", options.context.unit);
   return Status();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `?record=FOLDER`: docs/recording.md has the format.
 #include "core/process.h"
+#include "core/utf8.h"
 #include "runner/registry.h"
 
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Schemes: built in, registered by the program, or found as components.
 #include "runner/registry.h"
+#include "core/nearest.h"
 
 #include "conversation/remote.h"
 #include "core/component.h"
@@ -148,11 +149,6 @@ Status registerEngine(const std::string &scheme, std::string name, const mlb_eng
   return Status();
 }
 
-std::optional<std::string> takeOption(Uri &uri, const std::string &key) {
-  const auto taken = uri.options.extract(key);
-  return taken ? std::optional(std::move(taken.mapped())) : std::nullopt;
-}
-
 std::vector<std::string> knownSchemes() {
   std::vector<std::string> all(std::begin(Own), std::end(Own));
   for (const std::vector<std::string> &more :
@@ -162,6 +158,26 @@ std::vector<std::string> knownSchemes() {
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
+}
+
+/// What refused an option knows only those of its own: names also the options of every model.
+static Status withModelOptions(const Status &refused, const Uri &uri) {
+  for (const auto &[key, value] : uri.options) {
+    if (!isUnknownOption(refused, key))
+      continue;
+    if (std::count(std::begin(ChoosingOptions), std::end(ChoosingOptions), key))
+      return makeError(refused.code(), refused.message(),
+                       "; it goes with choose=argmax or choose=sample");
+    std::vector<std::string_view> all(std::begin(ModelOptions), std::end(ModelOptions));
+    if (mayBeFile(uri.scheme))
+      all.emplace_back("reload");
+    const std::string listed = " (every model: " + listOf(all) + ")";
+    all.insert(all.end(), std::begin(ChoosingOptions), std::end(ChoosingOptions));
+    const bool isNamed = refused.message().find("did you mean") != std::string::npos;
+    return makeError(refused.code(), refused.message(), isNamed ? "" : didYouMean(key, all),
+                     listed);
+  }
+  return refused;
 }
 
 // Options that engines and connections have not to know of are taken out of the URI first.
@@ -186,7 +202,9 @@ OpenedBackend openBackend(const Uri &stated, const OpenOptions &options,
     return memory ? openMemory(plain, options, *memory) : openPlain(plain, options);
   };
   OpenedBackend model = *reload ? openReloading(uri, **reload, open) : open(uri);
-  if (model && !names->empty())
+  if (!model)
+    return withModelOptions(model.status(), uri);
+  if (!names->empty())
     model = rename(std::move(*model), std::move(*names), options.context.agent);
   if (model && *choosing)
     model = chooseFrom(std::move(*model), **choosing, options.context.agent);

@@ -25,8 +25,12 @@ std::vector<std::string> knownSchemes();
 OpenedBackend openEngine(const mlb_engine &engine, const Uri &uri,
                          const Span<const uint8_t> *memory = nullptr);
 
-/// Takes an option out of the URI.
-std::optional<std::string> takeOption(Uri &uri, const std::string &key);
+/// Options of every model, but for `reload`, which a model in a file has, and those below.
+inline constexpr std::string_view ModelOptions[] = {"agent",  "choose", "deadline", "episode",
+                                                    "record", "rename", "unit"};
+/// Options that go with `choose`.
+inline constexpr std::string_view ChoosingOptions[] = {"choose_as", "choose_from", "mask", "seed",
+                                                       "temperature"};
 
 /// `?choose=argmax|sample`: a model whose answer is one of the elements of an output.
 struct Choosing {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runner/registry.h"
 
+#include "core/message.h"
 #include "core/nearest.h"
+#include "core/uri_options.h"
 
 #include <algorithm>
 #include <map>

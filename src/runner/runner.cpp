@@ -3,6 +3,7 @@
 #include <mlbridge/runner.h>
 
 #include "core/convert.h"
+#include "core/message.h"
 #include "core/nearest.h"
 #include "runner/runner_state.h"
 

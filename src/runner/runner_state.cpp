@@ -3,7 +3,7 @@
 #include "runner/runner_state.h"
 
 #include "core/convert.h"
-#include "core/nearest.h"
+#include "core/message.h"
 
 #include <algorithm>
 

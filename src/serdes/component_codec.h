@@ -4,7 +4,7 @@
 #define MLBRIDGE_SERDES_COMPONENT_CODEC_H
 
 #include "core/component_values.h"
-#include "core/nearest.h"
+#include "core/message.h"
 
 #include <map>
 #include <memory>

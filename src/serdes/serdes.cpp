@@ -4,6 +4,7 @@
 #include "serdes/serdes.h"
 #include "core/component.h"
 #include "core/component_values.h"
+#include "core/message.h"
 #include "core/nearest.h"
 #include "core/registry.h"
 

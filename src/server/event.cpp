@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "core/nearest.h"
+#include "core/message.h"
 #include "server/loop.h"
 
 #include <algorithm>

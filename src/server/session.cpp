@@ -2,7 +2,7 @@
 #include "server/session.h"
 
 #include "core/bind.h"
-#include "core/nearest.h"
+#include "core/message.h"
 
 #include <algorithm>
 #include <atomic>

@@ -3,6 +3,7 @@
 
 #include "core/component.h"
 #include "core/component_values.h"
+#include "core/message.h"
 #include "core/nearest.h"
 #include "core/registry.h"
 

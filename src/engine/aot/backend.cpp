@@ -3,6 +3,7 @@
 // Runners.
 #include "core/buffer.h"
 #include "core/descriptor.h"
+#include "core/nearest.h"
 #include "core/registry.h"
 #include "engine/backends.h"
 #include "engine/file.h"
@@ -303,13 +304,9 @@ Status registerCompiled(const mlb_aot_model *model) {
 }
 
 Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri) {
-  std::string weights;
-  constexpr std::string_view Known[] = {"weights", "reload"};
-  for (const auto &[key, value] : uri.options) {
-    if (key != "weights")
-      return unknownOption(uri.scheme, key, Known);
-    weights = value;
-  }
+  if (Status s = uri.allowOnly({"weights"}); !s)
+    return s;
+  const std::string weights = uri.option("weights");
   auto compiled = std::make_shared<aot::Compiled>();
   Expected<const mlb_aot_model *> model = aot::find(uri.place, *compiled);
   if (!model)

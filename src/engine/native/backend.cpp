@@ -2,7 +2,6 @@
 // The scheme native: a Network behind a Model, and programs over buffers behind its Runners.
 #include "engine/backends.h"
 
-#include "core/nearest.h"
 #include "engine/native/network.h"
 
 #include <algorithm>
@@ -295,10 +294,8 @@ private:
 
 Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options,
                                                    const Span<const uint8_t> *model) {
-  constexpr std::string_view Known[] = {"memory", "reload"};
-  for (const auto &[key, value] : uri.options)
-    if (key != "memory")
-      return unknownOption(uri.scheme, key, Known);
+  if (Status s = uri.allowOnly({"memory"}); !s)
+    return s;
   native::Limits limits;
   const Expected<uint64_t> memory = uri.number("memory", limits.memory);
   if (!memory)

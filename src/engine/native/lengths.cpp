@@ -6,7 +6,7 @@
 //
 // Lists of numbers are vectors throughout, searched from the front: they are short, and other
 // containers make the library larger.
-#include "core/nearest.h"
+#include "core/message.h"
 #include "engine/native/missing_features.h"
 #include "engine/native/network.h"
 #include "engine/native/planner.h"

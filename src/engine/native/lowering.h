@@ -4,7 +4,7 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_LOWERING_H
 #define MLBRIDGE_ENGINE_NATIVE_LOWERING_H
 
-#include "core/nearest.h"
+#include "core/message.h"
 #include "engine/native/onnx/model.h"
 #include "engine/native/plan.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The end of planning: steps that nobody needs go, and every value gets its place in the workspace
 // for as long as it is needed.
-#include "core/nearest.h"
+#include "core/message.h"
 #include "engine/native/planner.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // Graphs, names and nodes.
 #include "engine/native/planner.h"
 
-#include "core/nearest.h"
+#include "core/message.h"
 #include "engine/native/registry.h"
 
 #include <algorithm>

@@ -3,7 +3,8 @@
 #include "model.h"
 
 #include "core/component_values.h"
-#include "core/nearest.h"
+#include "core/message.h"
+#include "core/utf8.h"
 #include "engine/file.h"
 #include "engine/onnx_format.h"
 

@@ -2,7 +2,8 @@
 // The options of an onnx: URI.
 #include "model.h"
 
-#include "core/nearest.h"
+#include "core/message.h"
+#include "core/uri_options.h"
 
 #include <charconv>
 
@@ -17,7 +18,7 @@ constexpr std::pair<std::string_view, GraphOptimizationLevel> Levels[] = {
     {"none", ORT_DISABLE_ALL}};
 constexpr std::string_view ConfigPrefix = "config.";
 constexpr std::string_view Known[] = {"arena",   "config.KEY", "custom_ops", "optimize", "pattern",
-                                      "prepack", "reload",     "runtime",    "spin",     "threads"};
+                                      "prepack", "runtime",    "spin",       "threads"};
 
 Status readOne(std::string_view key, std::string_view value, Options &to) {
   const auto wrong = [&](const auto &...expected) {

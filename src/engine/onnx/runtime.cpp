@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime.h"
 
-#include "core/nearest.h"
+#include "core/message.h"
 #include "core/resources.h"
 #include "locate.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The protobuf serdes as a component, and what its two kinds of messages share.
 #include "serdes/protobuf/codec.h"
-#include "core/nearest.h"
+#include "core/utf8.h"
 
 namespace mlbridge::protobuf {
 

@@ -3,7 +3,6 @@
 #ifndef MLBRIDGE_SERDES_PROTOBUF_CODEC_H
 #define MLBRIDGE_SERDES_PROTOBUF_CODEC_H
 
-#include "core/nearest.h"
 #include "serdes/component_codec.h"
 #include "serdes/serdes.h"
 

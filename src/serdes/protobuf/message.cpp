@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages of the user's. They are not parsed into objects: values go from the wire to the tensors,
 // in two passes, of which the first finds the shapes, and back.
-#include "core/nearest.h"
+#include "core/message.h"
+#include "core/utf8.h"
 #include "serdes/protobuf/codec.h"
 
 #include <algorithm>

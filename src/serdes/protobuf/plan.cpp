@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds the fields of the tensors with protobuf's own compiler, into a descriptor pool of its own.
-#include "core/nearest.h"
+#include "core/message.h"
 #include "serdes/protobuf/codec.h"
 
 #include <algorithm>

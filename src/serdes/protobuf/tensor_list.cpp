@@ -3,7 +3,7 @@
 // have a copy of its own; a generated class would also copy every tensor once more. The fields are
 // written into and read from the message itself with libprotobuf's coded streams.
 #include "core/bind.h"
-#include "core/nearest.h"
+#include "core/utf8.h"
 #include "serdes/protobuf/codec.h"
 
 #include <algorithm>

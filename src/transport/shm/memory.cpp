@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/shm/memory.h"
 
-#include "core/nearest.h"
+#include "core/message.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/native/compile/generate.h"
 
-#include "core/nearest.h"
+#include "core/message.h"
 #include "engine/file.h"
 #include "engine/native/network.h"
 #include "engine/native/onnx/model.h"

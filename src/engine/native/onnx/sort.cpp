@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // ONNX demands that nodes come after those whose results they use, but some who put graphs together
 // from pieces leave them as they are, and ONNX Runtime takes them: they are sorted here.
-#include "core/nearest.h"
+#include "core/message.h"
 #include "engine/native/onnx/model.h"
 #include "engine/onnx_format.h"
 

@@ -2,7 +2,7 @@
 // Elements of a TensorProto: raw, in typed fields, or in a file beside the model.
 #include "engine/native/onnx/model.h"
 
-#include "core/nearest.h"
+#include "core/message.h"
 #include "engine/file.h"
 #include "engine/onnx_format.h"
 #include "engine/wire.h"

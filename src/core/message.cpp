@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "core/message.h"
+
+#include <cstdint>
+
+namespace mlbridge {
+
+std::vector<std::string_view> viewsOf(Span<const std::string> words) {
+  return {words.begin(), words.end()};
+}
+
+template <typename Named> static std::vector<std::string_view> namesOfAll(Span<const Named> all) {
+  std::vector<std::string_view> names;
+  names.reserve(all.size());
+  for (const Named &one : all)
+    names.push_back(one.name);
+  return names;
+}
+
+std::vector<std::string_view> namesOf(Span<const TensorSpec> specs) { return namesOfAll(specs); }
+std::vector<std::string_view> namesOf(Span<const AgentSpec> agents) { return namesOfAll(agents); }
+
+std::string listOf(Span<const std::string_view> words) {
+  if (words.empty())
+    return "none";
+  std::string text;
+  for (const std::string_view &word : words) {
+    text.append(text.empty() ? "" : ", ").append(word);
+    if (text.size() > MostText)
+      break;
+  }
+  return shortened(std::move(text));
+}
+
+std::string shortened(std::string text) {
+  if (text.size() <= MostText)
+    return text;
+  size_t end = MostText;
+  while (end > MostText - 4 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80)
+    --end; // the rest of a character in UTF-8
+  const size_t size = text.size();
+  text.resize(end);
+  return text + " [... cut, it has " + std::to_string(size) + " bytes]";
+}
+
+} // namespace mlbridge
