@@ -373,27 +373,6 @@ TEST_P(ServerAtASocket, OneConnectionTooManyIsToldSo) {
   EXPECT_EQ(Model::open(uri).status().code(), Code::Busy);
 }
 
-TEST(Server, ASecondCompilerOnOnePipeIsToldSo) {
-  TemporaryFolder folder;
-  const std::string uri = "pipe:" + folder / "p";
-  ServerThread server(uri, serving(Sum), answerSum);
-  Model first = Model::open(uri);
-  ASSERT_TRUE(first) << first.status().toString();
-  const Status second = Model::open(uri).status();
-  EXPECT_EQ(second.code(), Code::Busy);
-  EXPECT_NE(second.message().find("pipe:FOLDER/"), std::string::npos) << second.message();
-}
-
-TEST(Server, CompilersFollowEachOtherOnOnePipe) {
-  TemporaryFolder folder;
-  const std::string uri = "pipe:" + folder / "p";
-  ServerThread server(uri, serving(Sum), answerSum);
-  for (int i = 0; i < 50; ++i) {
-    Runner runner = open(uri, Sum, within(20s));
-    ASSERT_TRUE(runner.evaluate()) << i << ": " << runner.status().toString();
-  }
-}
-
 TEST(Server, AnswersPingsAndHandshakesWhileThePolicyRuns) {
   TemporaryFolder folder;
   const std::string uri = "unix:" + folder / "s";
@@ -477,19 +456,6 @@ TEST(Server, KeepsWhatIsNotItsOwn) {
             Code::InvalidArgument);
 }
 
-TEST_P(ServerAtASocket, TakesTheSocketThatADeadServerLeft) {
-  TemporaryFolder folder;
-  const std::string path = folder / "s";
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
-  ::close(fd);
-  ServerThread server(GetParam() + path, serving(Sum), answerSum);
-  EXPECT_TRUE(Model::open(GetParam() + path));
-}
-
 TEST(Client, WithoutAServerFailsAtOnceAndSaysSo) {
   TemporaryFolder folder;
   for (const char *scheme : {"unix:", "pipe:", "shm:"}) {
@@ -523,25 +489,6 @@ TEST(Client, BadAddressesAreNamed) {
   EXPECT_EQ(Model::open("unix:x?serdes=none").status().ok(), false);
   EXPECT_EQ(Model::open("unix:x?wiat=5s").status().code(), Code::InvalidArgument);
   EXPECT_EQ(Model::open("unix:x?wait=soon").status().code(), Code::InvalidArgument);
-}
-
-TEST(Client, AWriteToADeadPipeRaisesNoSignal) {
-  std::atomic<int> signals{0};
-  static std::atomic<int> *counter;
-  counter = &signals;
-  struct sigaction action{}, before{};
-  action.sa_handler = [](int) { ++*counter; };
-  ::sigaction(SIGPIPE, &action, &before);
-  TemporaryFolder folder;
-  const std::string uri = "pipe:" + folder / "p";
-  auto server = std::make_unique<ServerThread>(uri, serving(Sum), answerSum);
-  Runner runner = open(uri, Sum);
-  EXPECT_TRUE(runner.evaluate());
-  server.reset();
-  EXPECT_FALSE(runner.evaluate());
-  EXPECT_FALSE(runner.evaluate());
-  EXPECT_EQ(signals, 0);
-  ::sigaction(SIGPIPE, &before, nullptr);
 }
 
 } // namespace

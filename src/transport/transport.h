@@ -165,9 +165,6 @@ public:
 /// "pipe", "shm" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so.
 /// Lives for ever.
 Expected<const Transport *> transportFor(std::string_view scheme);
-const Transport &pipeTransport();
-const Transport &shmTransport();
-const Transport &unixTransport();
 
 } // namespace mlbridge
 

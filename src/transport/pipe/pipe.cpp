@@ -3,6 +3,7 @@
 // BASE.out comes from it. The server makes both (mode 0600) and always has BASE.out open for
 // reading; the compiler opens BASE.in, then BASE.out, and neither open can block. A lock on BASE.in
 // keeps a second compiler out, one on BASE.out a second server.
+#include "transport/builtin.h"
 #include "transport/owner.h"
 #include "transport/pipe/fifo.h"
 
