@@ -44,7 +44,7 @@ void Circuit::recover() {
   troubled_.store(false, std::memory_order_relaxed);
 }
 
-void Circuit::waitedInVain(Deadline::Clock::time_point since, const Status &why) {
+void Circuit::recordTimeout(Deadline::Clock::time_point since, const Status &why) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Deadline::Clock::time_point now = Deadline::Clock::now();
   // A call that was under way when the circuit opened says nothing new.

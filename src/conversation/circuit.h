@@ -39,7 +39,7 @@ public:
   /// There is a server: an open circuit lets calls through again, for a tenth of the budget.
   void reached();
   /// The call waited from `since` on and got nothing.
-  void waitedInVain(Deadline::Clock::time_point since, const Status &why);
+  void recordTimeout(Deadline::Clock::time_point since, const Status &why);
 
 private:
   void recover();

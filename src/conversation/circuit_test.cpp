@@ -12,7 +12,7 @@ const Status Late(Code::DeadlineExceeded, "no answer");
 
 /// A call that has waited for so long.
 void wait(Circuit &circuit, Duration duration) {
-  circuit.waitedInVain(Deadline::Clock::now() - duration, Late);
+  circuit.recordTimeout(Deadline::Clock::now() - duration, Late);
 }
 
 TEST(Circuit, OpensWhenCallsHaveTogetherWaitedForADeadline) {

@@ -55,12 +55,12 @@ void Connection::removeStream(StreamSlot &slot) {
 
 Expected<Buffer *> Connection::payloadOf(const FrameHeader &header) {
   const bool isLarge = header.kind == FrameKind::Reply || header.kind == FrameKind::Last;
-  const uint64_t most = !shaken_                               ? maxWelcome_
+  const uint64_t most = !handshakeDone_                        ? maxWelcome_
                         : header.kind == FrameKind::Ping       ? MostPing
                         : header.kind == FrameKind::Statistics ? MostStatistics
                         : isLarge                              ? UINT64_MAX
                                                                : MostControl;
-  if (Status s = checkLength(header, most, shaken_ ? "" : " ('max-welcome')"); !s)
+  if (Status s = checkLength(header, most, handshakeDone_ ? "" : " ('max-welcome')"); !s)
     return s;
   // Where it belongs is decided when it is complete: its stream may be gone by then.
   incoming_.clear();
@@ -75,7 +75,7 @@ template <typename Use> void Connection::atStream(uint32_t id, const Use &use) {
 }
 
 Status Connection::frame(const FrameHeader &header) {
-  if (!shaken_)
+  if (!handshakeDone_)
     return welcomeFrame(header);
   switch (header.kind) {
   case FrameKind::Reply:

@@ -74,7 +74,7 @@ public:
   Status openStream(StreamSlot &slot, const OpenStream &open, Outbox &frames);
   void removeStream(StreamSlot &slot);
 
-  /// Of the frames of one call.
+  /// The most iovecs that one call of post or exchange sends.
   static constexpr int MaxParts = 12;
   /// Sends whole frames of a stream, and leaves none. Does not wait: what the server does not take
   /// now goes before the next message of any thread; of that, events are kept within Outbox's
@@ -117,7 +117,7 @@ private:
   uint64_t maxWelcome_ = 0;
   Nonce nonce_{};
   Welcome welcome_;
-  bool shaken_ = false;
+  bool handshakeDone_ = false;
 
   // The reader's, whoever that is.
   FrameReader reader_;
@@ -128,7 +128,7 @@ private:
   std::condition_variable writable_;
   bool reading_ = false;
   bool writing_ = false;
-  Backlog rest_; ///< of a frame that has begun to go out: goes before all others
+  Backlog partial_; ///< the rest of a frame that has begun to go out: goes before all others
   std::map<uint32_t, Outbox> outboxes_; ///< of streams, what waits for whoever writes next
   Status status_;                       ///< why the connection broke; Ok until then
   std::atomic<bool> usable_{true};      ///< status_ is Ok

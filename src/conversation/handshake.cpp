@@ -69,10 +69,10 @@ Status Connection::shakeHands(const Options &options, Deadline deadline) {
   bool begun = false;
   if (Status s = send(&part, 1, deadline, begun); !s)
     return s;
-  while (!shaken_) {
+  while (!handshakeDone_) {
     Readiness ready;
     Status s = pumpAs({true, false}, deadline, ready);
-    if (s && !shaken_ && deadline.hasPassed()) // a server that sends on and on
+    if (s && !handshakeDone_ && deadline.hasPassed()) // a server that sends on and on
       s = Status(Code::DeadlineExceeded, "");
     if (!s)
       return s.code() == Code::DeadlineExceeded
@@ -101,7 +101,7 @@ Status Connection::welcomeFrame(const FrameHeader &header) {
     if (welcome->nonce != nonce_)
       return Status(); // meant for somebody who was here before
     welcome_ = std::move(*welcome);
-    shaken_ = true;
+    handshakeDone_ = true;
     return Status();
   }
   default:

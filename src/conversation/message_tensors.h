@@ -105,10 +105,10 @@ public:
     return own_[index].view();
   }
   Status encode(Buffer &out) { return codec_->encode(ownViews(), out); }
-  Status encode(Buffer &out, std::vector<Codec::Gap> &gaps) {
-    return codec_->encodeAround(ownViews(), out, MaxGaps, gaps);
+  Status encode(Buffer &out, std::vector<Codec::ExternalSpan> &external) {
+    return codec_->encodeAround(ownViews(), out, MaxExternal, external);
   }
-  static constexpr size_t MaxGaps = 4;
+  static constexpr size_t MaxExternal = 4;
 
 private:
   static constexpr size_t Large = 16 * 1024;

@@ -79,18 +79,18 @@ public:
     std::shared_ptr<Connection> old; // closing it may take time, so not with the lock
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      while (shaking_ && !deadline.hasPassed())
-        waitFor(shaken_, lock, deadline);
+      while (handshakeRunning_ && !deadline.hasPassed())
+        waitFor(handshakeEnded_, lock, deadline);
       if (connection_ && connection_->isUsable())
         return connection_;
-      if (!shaking_) {
-        shaking_ = true;
+      if (!handshakeRunning_) {
+        handshakeRunning_ = true;
         old.swap(connection_);
       } else {
         lock.unlock();
         Status late(Code::DeadlineExceeded,
                     "another thread's handshake with the server did not finish in time");
-        circuit->waitedInVain(since, late);
+        circuit->recordTimeout(since, late);
         return late;
       }
     }
@@ -98,7 +98,7 @@ public:
     Expected<std::shared_ptr<Connection>> fresh =
         Connection::open(transport_, uri, connecting_, deadline);
     if (!fresh)
-      circuit->waitedInVain(since, fresh.status());
+      circuit->recordTimeout(since, fresh.status());
     else
       circuit->reached();
     if (!fresh && opened_) // opening says it itself
@@ -110,10 +110,10 @@ public:
         fresh = Status(Code::Mismatch, "the server now serves a different model; open it again");
     }
     const std::lock_guard<std::mutex> lock(mutex_);
-    shaking_ = false;
+    handshakeRunning_ = false;
     if (fresh)
       connection_ = *fresh;
-    shaken_.notify_all();
+    handshakeEnded_.notify_all();
     return fresh;
   }
 
@@ -134,8 +134,8 @@ private:
   Welcome welcome_;
   bool opened_ = false;
   std::mutex mutex_; ///< of what follows
-  std::condition_variable shaken_;
-  bool shaking_ = false; ///< a thread does
+  std::condition_variable handshakeEnded_;
+  bool handshakeRunning_ = false; ///< a thread does
   std::shared_ptr<Connection> connection_;
 };
 
@@ -199,9 +199,9 @@ public:
     if (Status s = queue(FrameKind::EpisodeEnd, EpisodeEnd{outcome, request_, truncated}); !s)
       return s;
     // Nobody waits for this, so nobody should wait for it to be taken either.
-    return connection_->post(slot_, first_);
+    return connection_->post(slot_, queued_);
   }
-  uint64_t droppedEvents() const override { return first_.dropped() + slot_.dropped; }
+  uint64_t droppedEvents() const override { return queued_.dropped() + slot_.dropped; }
 
 private:
   /// A request that was refused was not begun. One whose connection ended may have been answered,
@@ -227,14 +227,14 @@ private:
     if (!inputs_.layout()) {
       if (Status s = message_.resize(FrameHeaderSize); !s)
         return s;
-      if (Status s = inputs_.encode(message_, gaps_); !s)
+      if (Status s = inputs_.encode(message_, external_); !s)
         return s;
     }
     FrameHeader header{FrameKind::Request, slot_.id, ++request_, wireTime(*admitted, since)};
     header.length = message_.size() - FrameHeaderSize;
-    for (const Codec::Gap &gap : gaps_)
-      header.length += gap.bytes;
-    const bool inMemory = sayWhere();
+    for (const Codec::ExternalSpan &span : external_)
+      header.length += span.bytes;
+    const bool inMemory = writeMemoryPlaces();
     if (const uint64_t limit = connection_->welcome().maxMessage; header.length > limit)
       return makeError(Code::LimitExceeded, "the request has ", header.length,
                        " bytes, the server accepts at most ", limit);
@@ -249,26 +249,27 @@ private:
       if (size)
         parts[count++] = {const_cast<void *>(data), size};
     };
-    add(first_.data(), first_.size());
+    add(queued_.data(), queued_.size());
     size_t at = 0;
     if (inMemory) {
       add(message_.data(), at = FrameHeaderSize);
       add(places_.data(), places_.size());
     }
-    for (const Codec::Gap &gap : inMemory ? Span<const Codec::Gap>() : gaps_) {
-      add(message_.data() + at, gap.offset - at);
-      add(gap.data, gap.bytes);
-      at = gap.offset;
+    for (const Codec::ExternalSpan &span :
+         inMemory ? Span<const Codec::ExternalSpan>() : external_) {
+      add(message_.data() + at, span.offset - at);
+      add(span.data, span.bytes);
+      at = span.offset;
     }
     add(message_.data() + at, message_.size() - at);
     bool sent;
     Status status = connection_->exchange(slot_, header.request, parts, count, *admitted, sent);
     if (sent)
-      first_.clear();
+      queued_.clear();
     else if (!connection_->isUsable())
-      first_.drop(); // else they go before the next request
+      queued_.drop(); // else they go before the next request
     if (status.code() == Code::DeadlineExceeded || !connection_->isUsable())
-      model_->circuit->waitedInVain(since, status);
+      model_->circuit->recordTimeout(since, status);
     else
       model_->circuit->answered();
     if (status.code() == Code::DeadlineExceeded)
@@ -278,19 +279,19 @@ private:
     return outputs_.decode(slot_.reply.span(), "the reply");
   }
 
-  /// Says where all gaps lie, if that is in the memory of this connection.
-  bool sayWhere() {
-    if (gaps_.empty())
+  /// Writes where all external spans lie; false if some aren't in the memory of this connection.
+  bool writeMemoryPlaces() {
+    if (external_.empty())
       return false;
     places_.clear();
-    const uint64_t count = gaps_.size();
+    const uint64_t count = external_.size();
     bool ok = places_.append(&count, sizeof count).ok();
-    for (const Codec::Gap &gap : gaps_) {
-      const ArenaSlot *slot = inputs_.slotAt(gap.data);
+    for (const Codec::ExternalSpan &span : external_) {
+      const ArenaSlot *slot = inputs_.slotAt(span.data);
       if (!slot)
         return false;
-      const MemoryPlace place{gap.offset - FrameHeaderSize, slot->offset, slot->capacity,
-                              gap.bytes};
+      const MemoryPlace place{span.offset - FrameHeaderSize, slot->offset, slot->capacity,
+                              span.bytes};
       ok = ok && places_.append(&place, sizeof place);
     }
     return ok;
@@ -305,8 +306,8 @@ private:
       return connection.status();
     connection_ = *connection;
     request_ = 0;
-    first_.drop();
-    return connection_->openStream(slot_, {bound_, context_}, first_);
+    queued_.drop();
+    return connection_->openStream(slot_, {bound_, context_}, queued_);
   }
   void leave() {
     if (connection_)
@@ -315,7 +316,7 @@ private:
   }
   /// Appends a frame to what is sent before the next request, so that it costs no system call.
   template <typename Message> Status queue(FrameKind kind, const Message &message) {
-    return first_.addMessage({kind, slot_.id}, message);
+    return queued_.addMessage({kind, slot_.id}, message);
   }
 
   const std::shared_ptr<RemoteModel> model_;
@@ -325,10 +326,10 @@ private:
   MessageTensors inputs_, outputs_;
   std::shared_ptr<Connection> connection_;
   StreamSlot slot_;
-  Buffer message_;               ///< header and payload of the request
-  std::vector<Codec::Gap> gaps_; ///< inputs that are sent from where they are
-  Buffer places_;                ///< or said to be there
-  Outbox first_;                 ///< frames that go before it
+  Buffer message_;                            ///< header and payload of the request
+  std::vector<Codec::ExternalSpan> external_; ///< inputs that are sent from where they are
+  Buffer places_;                             ///< or said to be there
+  Outbox queued_;                             ///< frames that go before it
   uint64_t request_ = 0;
   bool inEpisode_ = false, truncated_ = false;
   Retry retry_;

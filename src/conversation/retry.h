@@ -46,7 +46,7 @@ public:
       if (!end.isNever() && now + pause >= end.when())
         break;
       std::this_thread::sleep_for(pause);
-      circuit.waitedInVain(now, status);
+      circuit.recordTimeout(now, status);
       now = Deadline::Clock::now();
       status = attempt(end.isNever() ? left : Duration(end.when() - now), now);
     }

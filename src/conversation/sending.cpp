@@ -6,7 +6,7 @@
 namespace mlbridge {
 
 /// Of a message that had begun to go out: for more the connection is given up.
-constexpr size_t MostRest = 16 << 20;
+constexpr size_t MostPartial = 16 << 20;
 
 /// `begun`: whether the frames have gone out, or will.
 Status Connection::send(const iovec *frames, int count, Deadline deadline, bool &begun) {
@@ -77,7 +77,7 @@ void Connection::flushNow(Lock &lock) {
 /// Sends what waits. The caller has the writer's role. Errors: DeadlineExceeded (what was not taken
 /// goes on waiting), and what the connection broke of.
 Status Connection::flush(Lock &lock, Deadline deadline) {
-  if (outboxes_.empty() && rest_.empty())
+  if (outboxes_.empty() && partial_.empty())
     return status_;
   Outbox none;
   Status status = drain(none, lock, deadline);
@@ -93,10 +93,10 @@ Status Connection::flush(Lock &lock, Deadline deadline) {
 /// Sends the rest of what has begun to go out, and then what is in the box.
 Status Connection::drain(Outbox &box, Lock &lock, Deadline deadline) {
   while (status_) {
-    Status status = rest_.sendTo(*channel_);
-    if (status && rest_.empty())
-      status = box.sendTo(*channel_, rest_);
-    if (status && rest_.empty() && box.empty())
+    Status status = partial_.sendTo(*channel_);
+    if (status && partial_.empty())
+      status = box.sendTo(*channel_, partial_);
+    if (status && partial_.empty() && box.empty())
       return Status();
     if (status && deadline.hasPassed())
       return Status(Code::DeadlineExceeded,
@@ -148,11 +148,11 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline, bool
       return status;
     const std::string where = "the server read only " + std::to_string(total - left) + " of " +
                               std::to_string(total) + " bytes in time";
-    if (begun && left > MostRest)
+    if (begun && left > MostPartial)
       return Status(Code::Closed, where + "; the connection was closed");
     const Lock lock(mutex_);
     for (int i = 0; begun && i < count; ++i)
-      if (Status s = rest_.add(at[i].iov_base, at[i].iov_len); !s)
+      if (Status s = partial_.add(at[i].iov_base, at[i].iov_len); !s)
         return Status(Code::Closed, where + "; " + s.message());
     return Status(Code::DeadlineExceeded, where);
   }
@@ -163,7 +163,7 @@ Status Connection::awaitRoom(Deadline deadline) {
   bool readHere = false;
   {
     const Lock lock(mutex_);
-    if (!reading_ && shaken_)
+    if (!reading_ && handshakeDone_)
       readHere = reading_ = true;
   }
   Readiness ready;

@@ -61,7 +61,7 @@ private:
       return admitted.status();
     Status status = service_->caller->call(service_->method, request_.span(), *admitted, reply_);
     if (status.code() == Code::DeadlineExceeded || status.code() == Code::Unavailable)
-      service_->circuit->waitedInVain(since, status);
+      service_->circuit->recordTimeout(since, status);
     else
       service_->circuit->answered();
     return status;
@@ -161,7 +161,7 @@ Expected<std::shared_ptr<ModelBackend>> openUnary(const Uri &uri, const OpenOpti
       connectWaiting(address.connecting.wait, *admitted,
                      [&](Deadline until) { return address.transport->caller(uri, until); });
   if (!caller) {
-    service->circuit->waitedInVain(since, caller.status());
+    service->circuit->recordTimeout(since, caller.status());
     return caller.status();
   }
   service->caller = std::move(*caller);

@@ -190,13 +190,14 @@ TEST_P(SerDesConformance, WritesTheSameMessageAroundLargeTensors) {
   ASSERT_TRUE(both->encode(viewsOf(tensors), whole));
   for (size_t most = 0; most < 6; ++most) {
     Buffer out;
-    std::vector<Codec::Gap> gaps;
+    std::vector<Codec::ExternalSpan> external;
     ASSERT_TRUE(out.append("12345678", 8));
-    ASSERT_TRUE(both->encodeAround(viewsOf(tensors), out, most, gaps));
-    EXPECT_LE(gaps.size(), most);
+    ASSERT_TRUE(both->encodeAround(viewsOf(tensors), out, most, external));
+    EXPECT_LE(external.size(), most);
     std::string message = textOf(out);
-    for (size_t i = gaps.size(); i-- > 0;)
-      message.insert(gaps[i].offset, static_cast<const char *>(gaps[i].data), gaps[i].bytes);
+    for (size_t i = external.size(); i-- > 0;)
+      message.insert(external[i].offset, static_cast<const char *>(external[i].data),
+                     external[i].bytes);
     EXPECT_EQ(message, "12345678" + textOf(whole)) << most;
   }
 }

@@ -191,9 +191,9 @@ std::unique_ptr<SerDes> newComponentSerDes(std::string name, const mlb_serdes *t
   return std::make_unique<ComponentSerDes>(std::move(name), table);
 }
 
-Status Codec::decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
+Status Codec::decodeAround(Span<const uint8_t> message, Span<const ExternalSpan> external,
                            TensorSink &sink) const {
-  if (!gaps.empty())
+  if (!external.empty())
     return Status(Code::Protocol,
                   "this serdes does not support tensors outside of the message (in shared memory)");
   return decode(message, sink);

@@ -47,7 +47,7 @@ public:
   /// LimitExceeded.
   virtual Status encode(Span<const TensorView> tensors, Buffer &out) const = 0;
   /// Elements that belong into a message at an offset of its buffer, and are not copied there.
-  struct Gap {
+  struct ExternalSpan {
     size_t offset = 0;
     const void *data = nullptr;
     size_t bytes = 0;
@@ -55,8 +55,8 @@ public:
   /// The same with at most `most` large tensors left where they are. Ordered by offset; several may
   /// stand at one.
   virtual Status encodeAround(Span<const TensorView> tensors, Buffer &out, size_t /*most*/,
-                              std::vector<Gap> &gaps) const {
-    gaps.clear();
+                              std::vector<ExternalSpan> &external) const {
+    external.clear();
     return encode(tensors, out);
   }
   /// Hostile input: Protocol for anything that is not exactly one message for these specs. The
@@ -64,9 +64,10 @@ public:
   virtual Status decode(Span<const uint8_t> message, TensorSink &sink) const = 0;
   /// Whether encodeAround leaves large tensors out, and decodeAround takes them from elsewhere.
   virtual bool goesAround() const { return false; }
-  /// The same of a message whose gaps lie elsewhere; their offsets are those in `message`. They are
-  /// offered to the sink and never looked at here. Gaps are numbers, none is empty.
-  virtual Status decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
+  /// The same of a message whose external spans lie elsewhere; their offsets are those in
+  /// `message`. They are offered to the sink and never looked at here. Gaps are numbers, none is
+  /// empty.
+  virtual Status decodeAround(Span<const uint8_t> message, Span<const ExternalSpan> external,
                               TensorSink &sink) const;
 };
 

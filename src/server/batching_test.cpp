@@ -13,53 +13,53 @@ using namespace std::chrono_literals;
 
 /// A connection that asks and is answered, in microseconds.
 struct Clock {
-  Asking asking;
+  RequestPace pace;
   Asking::Time now{1s};
   void ask(int64_t after, Duration patience = 1ms) {
     now += after * 1us;
-    asking.asked(now, patience);
+    pace.requested(now, patience);
   }
-  void answer() { asking.answered(now += 5us); }
+  void answer() { pace.answered(now += 5us); }
 };
 
 TEST(Asking, IsAwaitedUntilItHasAsked) {
   Clock c;
-  c.asking.begin(c.now);
+  c.pace.begin(c.now);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(c.asking.isAwaited());
+    EXPECT_TRUE(c.pace.isAwaited());
     c.ask(50);
-    EXPECT_FALSE(c.asking.isAwaited());
-    EXPECT_EQ(c.asking.open(), 1u);
+    EXPECT_FALSE(c.pace.isAwaited());
+    EXPECT_EQ(c.pace.open(), 1u);
     c.answer();
   }
 }
 
 TEST(Asking, ManyThreadsAreAwaitedOnceTheyHaveAskedAtOnce) {
   Clock c;
-  c.asking.begin(c.now);
+  c.pace.begin(c.now);
   c.ask(0);
-  EXPECT_FALSE(c.asking.isAwaited()) << "one thread may have several Runners";
+  EXPECT_FALSE(c.pace.isAwaited()) << "one thread may have several Runners";
   c.ask(0);
   c.ask(0);
   c.answer();
-  EXPECT_TRUE(c.asking.isAwaited());
-  c.asking.waitedInVain();
-  EXPECT_FALSE(c.asking.isAwaited()) << "two threads are left";
+  EXPECT_TRUE(c.pace.isAwaited());
+  c.pace.recordTimeout();
+  EXPECT_FALSE(c.pace.isAwaited()) << "two threads are left";
   c.answer();
   c.answer();
   c.ask(50);
-  EXPECT_TRUE(c.asking.isAwaited()) << "the second";
+  EXPECT_TRUE(c.pace.isAwaited()) << "the second";
 }
 
 TEST(Asking, WhoIsWaitedForInVainIsSoOnlySeldom) {
   Clock c;
-  c.asking.begin(c.now);
+  c.pace.begin(c.now);
   c.ask(50);
   c.answer();
   int asked = 0, vain = 0;
   for (; asked < 4000; ++asked) { // always after another one's turn, which takes as long as its own
-    if (c.asking.isAwaited()) {
-      c.asking.waitedInVain();
+    if (c.pace.isAwaited()) {
+      c.pace.recordTimeout();
       c.now += 1ms;
       ++vain;
     }
@@ -70,16 +70,16 @@ TEST(Asking, WhoIsWaitedForInVainIsSoOnlySeldom) {
   EXPECT_GE(vain, 5);
   // Who is slow is never prompt.
   Clock slow;
-  slow.asking.begin(slow.now);
-  slow.asking.waitedInVain();
+  slow.pace.begin(slow.now);
+  slow.pace.recordTimeout();
   for (int i = 0; i < 100; ++i) {
     slow.ask(5000);
     slow.answer();
-    EXPECT_FALSE(slow.asking.isAwaited());
+    EXPECT_FALSE(slow.pace.isAwaited());
   }
   slow.ask(10);
   slow.answer();
-  EXPECT_TRUE(slow.asking.isAwaited()) << "it has become prompt";
+  EXPECT_TRUE(slow.pace.isAwaited()) << "it has become prompt";
 }
 
 class BatchOver : public ::testing::TestWithParam<const char *> {

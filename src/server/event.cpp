@@ -60,7 +60,7 @@ Status Event::State::takeInFromMemory() {
                      count, " tensors in shared memory that it states");
   const size_t begin = sizeof count + count * sizeof(MemoryPlace);
   const Span<const uint8_t> message(frame.data() + begin, frame.size() - begin);
-  std::vector<Codec::Gap> gaps(count);
+  std::vector<Codec::ExternalSpan> external(count);
   std::vector<std::shared_ptr<ArenaView>> mapped(count);
   uint64_t total = message.size();
   for (size_t i = 0; i < count; ++i) {
@@ -85,12 +85,12 @@ Status Event::State::takeInFromMemory() {
         return fresh.status();
       mapped[i] = std::move(*fresh);
     }
-    gaps[i] = {place.position, mapped[i]->data(), place.bytes};
+    external[i] = {place.position, mapped[i]->data(), place.bytes};
   }
   in.mapped = std::move(mapped);
   in.charge.set(in.bytes());
   in.resize(stream().signature.inputs.size());
-  return stream().inputs->decodeAround(message, gaps, *this);
+  return stream().inputs->decodeAround(message, external, *this);
 }
 
 /// Before the compiler may write again: what somebody holds stays as it is.
@@ -207,7 +207,7 @@ Status Event::State::answer(Status (*send)(State &)) {
   const Status kept = keepHeld();
   const std::lock_guard<std::mutex> lock(server->mutex);
   open = false;
-  event.session->asking.answered(Deadline::Clock::now());
+  event.session->pace.answered(Deadline::Clock::now());
   if (event.session->takeCancelled(*event.stream, event.request)) {
     ++server->statistics.dropped;
     return Status(Code::Closed, "the compiler no longer waits for this answer");

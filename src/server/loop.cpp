@@ -219,7 +219,7 @@ void ServerLoop::read(const std::shared_ptr<Session> &session, size_t ofMany) {
 
 bool ServerLoop::isStranger(uint64_t number) const {
   const auto found = sessions_.find(number);
-  return found != sessions_.end() && !found->second->isShaken();
+  return found != sessions_.end() && !found->second->isHandshakeDone();
 }
 
 /// With the host's mutex held.
@@ -380,17 +380,17 @@ ServerLoop::Others ServerLoop::others() const {
   Others found = Others::None;
   for (const auto &[number, session] : sessions_)
     if (session->mayAsk()) {
-      if (session->asking.isAwaited())
+      if (session->pace.isAwaited())
         return Others::Awaited;
       found = Others::Able;
     }
   return found;
 }
 
-void ServerLoop::waitedInVain() {
+void ServerLoop::recordBatchTimeout() {
   for (const auto &[number, session] : sessions_)
-    if (session->mayAsk() && session->asking.isAwaited())
-      session->asking.waitedInVain();
+    if (session->mayAsk() && session->pace.isAwaited())
+      session->pace.recordTimeout();
 }
 
 void ServerLoop::forget(uint64_t number) {

@@ -47,7 +47,7 @@ public:
   enum class Others : uint8_t { None, Able, Awaited };
   Others others() const;
   /// The same: a batch goes to the policy without those who were awaited.
-  void waitedInVain();
+  void recordBatchTimeout();
   /// Handles the input that is there. Takes the host's mutex.
   Outcome poll() { return turn(0); }
 

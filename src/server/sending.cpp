@@ -20,7 +20,7 @@ bool isControl(FrameKind kind) {
 
 void Session::refuse(const Status &why) {
   ++host_.statistics.refused;
-  if (why.code() == Code::Busy && !shaken_)
+  if (why.code() == Code::Busy && !handshakeDone_)
     (void)sendMessage(FrameKind::Busy, 0, 0, BusyMessage{0, why.message()});
   else
     (void)sendError(0, 0, why);
@@ -36,7 +36,7 @@ void Session::evict(const Status &why) {
 }
 
 void Session::sayGoodbye(std::string_view text) {
-  if (!closed_ && shaken_)
+  if (!closed_ && handshakeDone_)
     (void)sendMessage(FrameKind::Bye, 0, 0, ByeMessage{std::string(text)});
   close(Status(Code::Cancelled, "the server stopped"));
 }

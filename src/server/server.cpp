@@ -104,7 +104,7 @@ std::unique_ptr<Event::State> Server::State::takeNext(Deadline::Clock::time_poin
   if (isAsked(next.kind)) {
     if (next.session->takeCancelled(stream, next.request) || next.deadline.when() <= now) {
       ++statistics.dropped;
-      next.session->asking.answered(now);
+      next.session->pace.answered(now);
       if (next.inputs && !stream.over && next.session->maySpare())
         stream.spareInputs = std::move(next.inputs);
       next = QueuedEvent();
@@ -168,7 +168,7 @@ Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
           continue;
         if (patience) {
           const std::lock_guard<std::mutex> lock(s.mutex);
-          s.loop.waitedInVain();
+          s.loop.recordBatchTimeout();
         }
         return Status(Code::DeadlineExceeded, "no request in time");
       }

@@ -35,32 +35,9 @@ size_t tensorsOf(const Signature &signature) {
 
 } // namespace
 
-uint64_t costOf(const Signature &signature) {
-  constexpr uint64_t CostOfStream = 2048, CostOfTensor = 512;
-  uint64_t cost = CostOfStream;
-  for (const std::vector<TensorSpec> *side : {&signature.inputs, &signature.outputs})
-    for (const TensorSpec &spec : *side)
-      cost += CostOfTensor + spec.name.size() + 6 * sizeof(int64_t) * spec.shape.size();
-  return cost;
-}
-
-uint64_t InputStorage::bytes() const {
-  uint64_t sum = sizeof *this + message.capacity();
-  for (const uint64_t bytes : decoded)
-    sum += bytes;
-  for (const std::shared_ptr<ArenaView> &part : mapped)
-    sum += part->capacity();
-  return sum;
-}
-
-TensorView viewInMessage(const TensorSpec &spec, const Codec &codec, size_t index,
-                         uint8_t *payload) {
-  return {spec.type, payload + codec.layout()->offsets[index], *spec.count(), spec.shape};
-}
-
 Session::Session(std::unique_ptr<Channel> channel, uint64_t number, SessionHost &host)
     : channel_(std::move(channel)), number_(number), host_(host),
-      account_(std::make_shared<Account>(host.kept)) {
+      account_(std::make_shared<MemoryAccount>(host.kept)) {
   reader_.setLimit(HelloLimit);
   itself_.set(account_, CostOfConnection);
 }
@@ -108,7 +85,7 @@ Expected<Buffer *> Session::payloadOf(const FrameHeader &header) {
   if (Status s = checkLength(header, isMessage ? UINT64_MAX : host_.options.maxControl); !s)
     return s;
   Buffer *payload = &control_;
-  if (isMessage && shaken_) {
+  if (isMessage && handshakeDone_) {
     ServerStream *stream = find(header.stream);
     if (stream && stream->spareInputs && stream->spareInputs.use_count() == 1) {
       incoming_ = std::move(stream->spareInputs);
@@ -165,7 +142,7 @@ Status Session::frame(const FrameHeader &header) {
 Status Session::onFrame(const FrameHeader &header) {
   if (header.kind == FrameKind::Hello)
     return onHello();
-  if (!shaken_)
+  if (!handshakeDone_)
     return Status(Code::Protocol, "the first frame must be a hello");
   switch (header.kind) {
   case FrameKind::OpenStream:
@@ -240,16 +217,16 @@ Status Session::onHello() {
     return serdes.status();
   // Over FIFOs a new compiler may come before the end of the last one was seen.
   endAllStreams(Status(Code::Closed, "another compiler took over the FIFOs"));
-  if (!shaken_ && host_.shaken >= host_.options.maxConnections) {
+  if (!handshakeDone_ && host_.handshakes >= host_.options.maxConnections) {
     refuse(Status(Code::Busy, "the server has its maximum of " +
                                   std::to_string(host_.options.maxConnections) + " connections"));
     return Status();
   }
   serdes_ = *serdes;
   peerLimit_ = hello->maxMessage;
-  host_.shaken += !shaken_;
-  shaken_ = true;
-  asking.begin(host_.now);
+  host_.handshakes += !handshakeDone_;
+  handshakeDone_ = true;
+  pace.begin(host_.now);
   reader_.setLimit(host_.options.maxMessage);
   Welcome welcome;
   welcome.nonce = hello->nonce;
@@ -403,9 +380,9 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
   event.request = header.request;
   event.deadline = fromWireTime(header.left);
   event.arrived = host_.now;
-  if (host_.isGathering && asking.isAwaited())
-    asking.waitedWell();
-  asking.asked(host_.now, host_.patience);
+  if (host_.isGathering && pace.isAwaited())
+    pace.recordSuccess();
+  pace.requested(host_.now, host_.patience);
   push(std::move(event));
   return checkMemory();
 }
@@ -476,7 +453,7 @@ void Session::close(const Status &why) {
   if (closed_)
     return;
   closed_ = true;
-  host_.shaken -= shaken_;
+  host_.handshakes -= handshakeDone_;
   forget(false); // nobody waits for answers
   endAllStreams(why);
   unsent_.clear();

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // When two processes answer each other at once, offering the processor for a moment and looking for
-// input is cheaper than going to sleep and being woken.
+// input is cheaper than going to sleep and being woken. Measured with a sweep of 100 requests
+// (docs/results.md), in milliseconds, of sides that yield for a fixed time and back off while that
+// is in vain, and of sides that keep the accounts below:
+//
+//            fixed   accounts
+//     shm:    1.39       0.54
+//     unix:   5.48       2.00
 #ifndef MLBRIDGE_TRANSPORT_HANDOVER_H
 #define MLBRIDGE_TRANSPORT_HANDOVER_H
 

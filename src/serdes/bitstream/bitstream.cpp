@@ -14,7 +14,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as
 constexpr size_t Alignment = 8;
 constexpr size_t Word = sizeof(uint64_t);
 // Below this a copy costs less than one more part of a message.
-constexpr size_t LeastGap = 16 * 1024;
+constexpr size_t LeastExternal = 16 * 1024;
 
 size_t aligned(size_t offset) { return (offset + Alignment - 1) & ~(Alignment - 1); }
 
@@ -117,23 +117,23 @@ public:
     return at == message.size() ? Status() : leftover(at, message.size());
   }
   Status encode(Span<const TensorView> tensors, Buffer &out) const override {
-    std::vector<Gap> none;
+    std::vector<ExternalSpan> none;
     return encodeAround(tensors, out, 0, none);
   }
   Status encodeAround(Span<const TensorView> tensors, Buffer &out, size_t most,
-                      std::vector<Gap> &gaps) const override {
+                      std::vector<ExternalSpan> &external) const override {
     if (Status s = checkViews("bitstream", specs_, tensors); !s)
       return s;
-    gaps.clear();
-    const auto isGap = [](const TensorView &view) { return view.bytes() >= LeastGap; };
+    external.clear();
+    const auto isExternal = [](const TensorView &view) { return view.bytes() >= LeastExternal; };
     size_t size = 0, left = 0; // of the whole message; of that, what is not copied
     for (size_t i = 0; i < plans_.size(); ++i) {
       const Plan &plan = plans_[i];
       size = aligned(size) + plan.words * Word;
       if (plan.elementSize) {
         size += tensors[i].bytes();
-        if (gaps.size() < most && isGap(tensors[i])) {
-          gaps.push_back({0, tensors[i].data, tensors[i].bytes()});
+        if (external.size() < most && isExternal(tensors[i])) {
+          external.push_back({0, tensors[i].data, tensors[i].bytes()});
           left += tensors[i].bytes();
         }
         continue;
@@ -147,7 +147,7 @@ public:
     if (Status s = out.resize(start + size - left); !s)
       return s;
     uint8_t *const message = out.data() + start;
-    size_t at = 0, skipped = 0, gap = 0; // `at` counts what is in the buffer
+    size_t at = 0, skipped = 0, span = 0; // `at` counts what is in the buffer
     auto put = [&](const void *bytes, size_t count) {
       if (count)
         std::memcpy(message + at, bytes, count);
@@ -172,11 +172,11 @@ public:
                                               number(static_cast<const uint8_t *>(view.data)[bad]) +
                                               ", a bool is 0 or 1");
           (void)out.resize(start);
-          gaps.clear();
+          external.clear();
           return s;
         }
-        if (gap < gaps.size() && isGap(view)) {
-          gaps[gap++].offset = start + at;
+        if (span < external.size() && isExternal(view)) {
+          external[span++].offset = start + at;
           skipped += view.bytes();
         } else {
           put(view.data, view.bytes());
@@ -195,10 +195,10 @@ public:
     return decodeAround(message, {}, sink);
   }
   bool goesAround() const override { return true; }
-  Status decodeAround(Span<const uint8_t> message, Span<const Gap> gaps,
+  Status decodeAround(Span<const uint8_t> message, Span<const ExternalSpan> external,
                       TensorSink &sink) const override {
     size_t at = 0, skipped = 0; // `at` counts what is in `message`
-    const Gap *gap = gaps.begin();
+    const ExternalSpan *span = external.begin();
     Shape shape;
     for (size_t i = 0; i < plans_.size(); ++i) {
       const Plan &plan = plans_[i];
@@ -217,17 +217,17 @@ public:
           return s;
         continue;
       }
-      if (count && gap != gaps.end() && gap->offset == at) {
-        if (plan.spec.type == ElementType::Bool || gap->bytes % plan.elementSize != 0 ||
-            gap->bytes / plan.elementSize != count)
+      if (count && span != external.end() && span->offset == at) {
+        if (plan.spec.type == ElementType::Bool || span->bytes % plan.elementSize != 0 ||
+            span->bytes / plan.elementSize != count)
           return Status(Code::Protocol, about(plan.spec) + "of shape " + toString(shape) +
-                                            " is stated to have " + number(gap->bytes) +
+                                            " is stated to have " + number(span->bytes) +
                                             " bytes outside of the message");
-        if (!sink.adopt(i, shape, static_cast<const uint8_t *>(gap->data)))
+        if (!sink.adopt(i, shape, static_cast<const uint8_t *>(span->data)))
           return Status(Code::Protocol,
                         about(plan.spec) + "cannot have the shape " + toString(shape));
-        skipped += gap->bytes;
-        ++gap;
+        skipped += span->bytes;
+        ++span;
         continue;
       }
       size_t left = message.size() - at;
@@ -246,9 +246,9 @@ public:
       }
       at += bytes;
     }
-    if (gap != gaps.end())
+    if (span != external.end())
       return Status(Code::Protocol,
-                    "bitstream: no tensor begins at offset " + number(gap->offset) +
+                    "bitstream: no tensor begins at offset " + number(span->offset) +
                         ", where the request says that one lies outside of the message");
     return at == message.size() ? Status() : leftover(at, message.size());
   }
