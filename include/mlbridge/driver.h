@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception The client of an environment that a
-// compiler serves: resets it and steps it.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The client of an environment that a compiler serves: resets it and steps it.
 #ifndef MLBRIDGE_DRIVER_H
 #define MLBRIDGE_DRIVER_H
 
@@ -21,8 +21,14 @@ struct DriverOptions {
   std::string episode; ///< told to the environment, for logs
 };
 
-/// Used by one thread at a time. After an error an episode is over: the environment may or may not
-/// have applied the action. The next reset begins anew, on a new connection if the old one broke.
+/// A connection to a served environment.
+///
+/// # Threads
+/// Used by one thread at a time.
+///
+/// # Errors
+/// After an error an episode is over: the environment may or may not have applied the action. The
+/// next reset begins anew, on a new connection if the old one broke.
 class Driver {
 public:
   /// Connects to an environment (environment.h, serve). Errors: those of Model::open, and Mismatch

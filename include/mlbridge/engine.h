@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Engines, serdes and transports that are
-// linked into the program instead of loaded from a shared object.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Engines, serdes and transports that are linked into the program instead of loaded from a shared
+// object.
 #ifndef MLBRIDGE_ENGINE_H
 #define MLBRIDGE_ENGINE_H
 

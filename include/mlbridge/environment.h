@@ -1,5 +1,19 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Reinforcement learning inside the
-// compiler: the pass is the environment, the library asks its agents.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reinforcement learning inside the compiler: the pass is the environment, the library asks its
+// agents.
+//
+//     struct Unroll : mlbridge::Environment {
+//       const mlbridge::Signature &signature() const override { return Loop; }
+//       mlbridge::Status reset(mlbridge::Observation &first) override {
+//         return first.set("trip_count", 8);
+//       }
+//       mlbridge::Status step(const mlbridge::Action &action, mlbridge::Observation &) override {
+//         setDone();
+//         return unroll(action.choice("factor", 4));
+//       }
+//     };
+//     Unroll environment;
+//     mlbridge::EpisodeResult result = mlbridge::run(environment, model);
 #ifndef MLBRIDGE_ENVIRONMENT_H
 #define MLBRIDGE_ENVIRONMENT_H
 
@@ -95,8 +109,13 @@ private:
   size_t agent_;
 };
 
-/// A pass that decides step by step, asking one agent or several in turn. Used by one thread at a
-/// time.
+/// A pass that decides step by step, asking one agent or several in turn.
+///
+/// # Threads
+/// Used by one thread at a time.
+///
+/// # Errors
+/// A status that reset or step returns ends the episode, and is in its EpisodeResult.
 class Environment {
 public:
   virtual ~Environment();

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A callable as a model: tests, heuristics, defaults. Opened as "function:NAME", or used directly.
+//
+//     (void)mlbridge::registerFunction("heuristic", signature, [](mlbridge::FunctionCall &call) {
+//       call.out<int64_t>("action")[0] = call.in<float>("embedding")[0] > 0;
+//       return mlbridge::Status();
+//     });
+//     mlbridge::Model model = mlbridge::Model::open("function:heuristic");
 #ifndef MLBRIDGE_FUNCTION_H
 #define MLBRIDGE_FUNCTION_H
 
@@ -61,9 +67,13 @@ Model fromFunction(FunctionModel model);
 /// The usual stateless case.
 Model fromFunction(Signature signature, Function function, Metadata metadata = {});
 
-/// Makes "function:<name>" open the model that the factory returns for the URI (the factory
-/// interprets its options). Process-wide within this copy of the library, thread-safe.
-/// InvalidArgument if the name is taken.
+/// Makes "function:<name>" open this function, which takes no options. Process-wide within this
+/// copy of the library, thread-safe. Errors: InvalidArgument (the name is taken, the function is
+/// empty).
+Status registerFunction(std::string name, Signature signature, Function function,
+                        Metadata metadata = {});
+/// The same for a function that depends on the URI: opens the model that the factory returns for
+/// it. The factory interprets the options.
 Status registerFunction(std::string name,
                         std::function<Expected<FunctionModel>(const Uri &)> factory);
 /// The same for a whole scheme of one's own ("candidates:FILE"). A scheme of the library cannot be

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A Model is what a URI opens: a loaded network, a function, or a connection to a server.
+//
+//     mlbridge::Model model = mlbridge::Model::open("unix:/run/policy.sock?deadline=1s");
+//     if (mlbridge::Status bound = model.bind(signature); !bound)
+//       report(bound.message()); // and the heuristic decides
+//     mlbridge::Runner runner = model.newRunner(); // one for each thread
+//     (void)runner.set("embedding", embedding);
+//     int64_t action = runner.evaluateOr<int64_t>(heuristic);
 #ifndef MLBRIDGE_MODEL_H
 #define MLBRIDGE_MODEL_H
 
@@ -48,9 +55,14 @@ struct OpenOptions {
   CallContext context; ///< for each Runner, unless newRunner is given another one
 };
 
-/// A handle; copies share what was opened, and each has its own binding. Safe to use from several
-/// threads at once, except for bind. Never null: a Model that could not be opened carries its
-/// failure, and so does every Runner made from it.
+/// A handle; copies share what was opened, and each has its own binding.
+///
+/// # Threads
+/// Safe to use from several threads at once, except for bind.
+///
+/// # Errors
+/// Never null: a Model that could not be opened carries its failure, and so does every Runner made
+/// from it.
 class Model {
 public:
   Model(); ///< carries Unavailable

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A Runner is one thread's way to evaluate a Model: its typed buffers and its last status.
+//
+//     mlbridge::Runner runner = mlbridge::open("native:policy.onnx", signature); // of model.h
+//     mlbridge::Span<float> input = runner.input<float>("embedding"); // looked up once
+//     input[0] = 1; // written in place before each evaluation
+//     if (mlbridge::Expected<int64_t> action = runner.evaluate<int64_t>())
+//       apply(*action);
+//     else
+//       report(runner.status().message());
 #ifndef MLBRIDGE_RUNNER_H
 #define MLBRIDGE_RUNNER_H
 
@@ -44,11 +52,15 @@ private:
   size_t number_;              // the name's length, or the index
 };
 
-/// Never null: a Runner whose model could not be opened carries the failure, and every evaluation
-/// returns it at once. Movable; used by one thread at a time. Keeps its Model alive.
+/// Movable. Keeps its Model alive. Inputs keep their values between evaluations. An evaluation of
+/// fixed-shape numbers allocates nothing in process.
 ///
-/// Inputs keep their values between evaluations. An evaluation of fixed-shape numbers allocates
-/// nothing in process.
+/// # Threads
+/// Used by one thread at a time; each thread makes its own.
+///
+/// # Errors
+/// Never null: a Runner whose model could not be opened carries the failure, and every evaluation
+/// returns it at once.
 class Runner {
 public:
   Runner(); ///< carries Unavailable

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Chooses an action from a network's
-// logits. URIs do the same with `?choose=argmax` and `?choose=sample`, so that a pass need not
-// know.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Chooses an action from a network's logits. URIs do the same with `?choose=argmax` and
+// `?choose=sample`, so that a pass need not know.
 #ifndef MLBRIDGE_SAMPLER_H
 #define MLBRIDGE_SAMPLER_H
 

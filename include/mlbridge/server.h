@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The model's side out of process: listens, accepts many compilers at once, and hands their
 // requests one at a time to the thread that serves.
+//
+//     mlbridge::ServerOptions options;
+//     options.signature = signature;
+//     auto server = mlbridge::Server::listen("unix:/run/policy.sock", options);
+//     while (server && !server->isStopped())
+//       if (auto event = server->next(); event && event->kind() == mlbridge::EventKind::Request) {
+//         event->output(0).as<int64_t>()[0] = decide(event->input(0).as<float>());
+//         (void)event->reply();
+//       }
 #ifndef MLBRIDGE_SERVER_H
 #define MLBRIDGE_SERVER_H
 
@@ -45,8 +54,6 @@ struct ServerOptions {
   /// drives it with Reset and Step. Its inputs are the observation, its outputs the action. With
   /// several agents each answer says who acts next.
   bool environment = false;
-  /// A request whose compiler has given up (deadline passed, cancelled, gone) is dropped
-  /// unanswered.
 };
 
 /// What an Event is, and how it is answered.
@@ -167,7 +174,16 @@ struct ServerStatistics {
   Metadata toMetadata() const;
 };
 
-/// Not copyable; `stop` may be called from any thread or signal handler, the rest from one thread.
+/// The model's side of an address. Not copyable.
+///
+/// # Threads
+/// `stop` may be called from any thread or signal handler, the rest from one thread. Between calls
+/// of next a policy may take its time: after some milliseconds a helper thread handles pings and
+/// new connections.
+///
+/// # Errors
+/// A compiler that breaks the protocol or a limit loses its connection and is told why; the server
+/// goes on.
 class Server {
 public:
   /// Makes the socket or FIFOs (mode 0600) and starts to accept. Errors: InvalidArgument (URI, path
@@ -182,9 +198,10 @@ public:
   const std::string &uri() const;
   Span<const AgentSpec> agents() const; ///< those of ServerOptions
 
-  /// Waits for the next event. Errors: DeadlineExceeded; Cancelled after stop(), or when a signal
-  /// arrived (EINTR), so that the caller can look at its own flags and call again. Over grpc: a
-  /// signal does so only if its handler calls stop() or writes to wakeDescriptor().
+  /// Waits for the next event. A request whose compiler has given up (deadline passed, cancelled,
+  /// gone) is dropped unanswered. Errors: DeadlineExceeded; Cancelled after stop(), or when a
+  /// signal arrived (EINTR), so that the caller can look at its own flags and call again. Over
+  /// grpc: a signal does so only if its handler calls stop() or writes to wakeDescriptor().
   Expected<Event> next(Deadline deadline = {});
   /// Another event for the batch that the last next() began: one that is waiting already, or that
   /// arrives within `maxWait` of the batch's start. It waits only while a connected compiler may

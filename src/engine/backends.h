@@ -19,6 +19,8 @@ template <typename F> auto caught(const char *name, const F &body) -> decltype(b
   }
 }
 
+/// The description of a stateless function.
+FunctionModel functionModel(Signature signature, Function function, Metadata metadata);
 /// A function of the program's own. Errors: InvalidArgument (no function).
 Expected<std::shared_ptr<ModelBackend>> functionBackend(FunctionModel model);
 

@@ -169,6 +169,22 @@ TEST_F(Open, ExceptionsOfAFactoryBecomeItsFailure) {
   EXPECT_NE(model.status().message().find("out of luck"), std::string::npos);
 }
 
+TEST_F(Open, AStatelessFunctionIsRegisteredWithItsSignature) {
+  const Signature half{{TensorSpec::of<float>("x")}, {TensorSpec::of<float>("y")}};
+  const auto halve = [](FunctionCall &call) {
+    call.out<float>("y")[0] = call.in<float>("x")[0] / 2;
+    return Status();
+  };
+  ASSERT_TRUE(registerFunction("open-test-half", half, halve, {{"kind", "heuristic"}}));
+  EXPECT_EQ(registerFunction("open-test-half", half, halve).code(), Code::InvalidArgument);
+  EXPECT_EQ(registerFunction("open-test-no", half, Function()).code(), Code::InvalidArgument);
+  EXPECT_EQ(Model::open("function:open-test-half?seed=1").status().code(), Code::InvalidArgument);
+  Runner runner = open("function:open-test-half", half);
+  ASSERT_TRUE(runner.set("x", 3.0f));
+  EXPECT_EQ(runner.evaluate<float>().valueOr(0), 1.5f);
+  EXPECT_EQ(Model::open("function:open-test-half").metadata("kind"), "heuristic");
+}
+
 TEST_F(Open, TheUriHasTheLastWord) {
   static CallContext seen;
   static Uri asked;

@@ -123,6 +123,18 @@ Status registerFunction(std::string name, Factory factory) {
   return add(functions(), "function", std::move(name), std::move(factory));
 }
 
+Status registerFunction(std::string name, Signature signature, Function function,
+                        Metadata metadata) {
+  if (!function)
+    return makeError(Code::InvalidArgument, "function ", name, " is empty");
+  return registerFunction(std::move(name),
+                          [model = functionModel(std::move(signature), std::move(function),
+                                                 std::move(metadata))](const Uri &uri) {
+                            const Status allowed = uri.allowOnly({});
+                            return allowed ? Expected<FunctionModel>(model) : allowed;
+                          });
+}
+
 Status registerScheme(std::string scheme, Factory factory) {
   if (isOwn(scheme))
     return alreadyOwn(scheme);

@@ -163,13 +163,18 @@ Model fromFunction(FunctionModel model) {
   return Model::fromBackend(backend ? std::move(*backend) : nullptr);
 }
 
-Model fromFunction(Signature signature, Function function, Metadata metadata) {
+FunctionModel functionModel(Signature signature, Function function, Metadata metadata) {
   FunctionModel model;
   model.signature = std::move(signature);
   model.metadata = std::move(metadata);
   if (function)
     model.newFunction = [function = std::move(function)] { return function; };
-  return fromFunction(std::move(model));
+  return model;
+}
+
+Model fromFunction(Signature signature, Function function, Metadata metadata) {
+  return fromFunction(
+      functionModel(std::move(signature), std::move(function), std::move(metadata)));
 }
 
 } // namespace mlbridge

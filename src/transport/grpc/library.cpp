@@ -11,104 +11,17 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <fcntl.h>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <pthread.h>
-#include <sys/stat.h>
 #include <thread>
 #include <vector>
 
 namespace mlbridge::grpctransport {
 
 namespace {
-
-constexpr std::string_view Options[] = {"insecure", "keepalive", "tls-ca",    "tls-cert",
-                                        "tls-key",  "tls-name",  "token-file"};
-constexpr size_t LargestFile = 1 << 20, LargestToken = 8 << 10;
-// A compiler at work looks at its idle connections only every few seconds.
-constexpr Duration ShortestKeepAlive = std::chrono::seconds(10);
-
-Status wrong(const std::string &what) { return Status(Code::InvalidArgument, what); }
-
-Expected<std::string> readFile(const std::string &option, const std::string &path) {
-  std::string where = "option '";
-  where.append(option).append("': ").append(path);
-  const auto failed = [&] {
-    return Status(errno == ENOENT ? Code::NotFound : Code::InvalidArgument,
-                  describeErrno(where, errno));
-  };
-  struct stat info{};
-  if (::stat(path.c_str(), &info) != 0)
-    return failed();
-  if (!S_ISREG(info.st_mode)) // opening others may block
-    return wrong(where + " is not a file");
-  if (static_cast<uint64_t>(info.st_size) > LargestFile)
-    return wrong(where + " has more than " + std::to_string(LargestFile) + " bytes");
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return failed();
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-Expected<std::string> readToken(const std::string &path) {
-  Expected<std::string> text = readFile("token-file", path);
-  if (!text)
-    return text;
-  while (!text->empty() && (text->back() == '\n' || text->back() == '\r' || text->back() == ' '))
-    text->pop_back();
-  const bool printable =
-      std::all_of(text->begin(), text->end(), [](char c) { return c > 0x20 && c < 0x7f; });
-  if (text->empty() || text->size() > LargestToken || !printable)
-    return wrong("option 'token-file': " + path +
-                 " must hold one token of printable ASCII without spaces");
-  return text;
-}
-
-/// Splits "HOST:PORT" or "[HOST]:PORT".
-Status readPlace(std::string_view place, Side side, Settings &to) {
-  const auto malformed = [&](const std::string &what) {
-    return wrong("'" + std::string(place.substr(0, 200)) + "': " + what +
-                 "; expected grpc:HOST:PORT, for example grpc:localhost:50051");
-  };
-  if (place.substr(0, 2) == "//")
-    place.remove_prefix(2);
-  const size_t colon = place.rfind(':');
-  if (colon == place.npos)
-    return malformed("no port");
-  std::string_view host = place.substr(0, colon);
-  const std::string_view port = place.substr(colon + 1);
-  const bool brackets = host.size() >= 2 && host.front() == '[' && host.back() == ']';
-  if (brackets)
-    host = host.substr(1, host.size() - 2);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), to.port);
-  if (error != std::errc() || end != port.data() + port.size())
-    return malformed("'" + std::string(port) + "' is not a port");
-  if (to.port == 0 && side == Side::Compiler)
-    return malformed("port 0 is only for servers, which then choose a free port");
-  to.host = host == "localhost" ? "127.0.0.1" : std::string(host);
-  in6_addr address;
-  to.isIpv4 = !brackets && ::inet_pton(AF_INET, to.host.c_str(), &address) == 1;
-  to.isIpv6 = brackets && ::inet_pton(AF_INET6, to.host.c_str(), &address) == 1;
-  const bool isName =
-      !host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-               c == '-' || c == '.' || c == '_';
-      });
-  if (!to.isIpv4 && !to.isIpv6 && (brackets || !isName))
-    return malformed("'" + std::string(host) + "' is neither a name nor an address");
-  return Status();
-}
-
-bool isLoopback(const Settings &settings) {
-  return (settings.isIpv4 && settings.host.compare(0, 4, "127.") == 0) ||
-         (settings.isIpv6 && settings.host == "::1");
-}
 
 std::atomic<uint64_t> owner{0}; ///< the process that started it
 
@@ -123,74 +36,6 @@ std::shared_ptr<grpc::ChannelCredentials> credentialsOf(const Settings &settings
 }
 
 } // namespace
-
-bool isOption(std::string_view key) {
-  return std::find(std::begin(Options), std::end(Options), key) != std::end(Options);
-}
-
-std::string placeOf(const Settings &settings, uint16_t port) {
-  const std::string host = settings.isIpv6 ? "[" + settings.host + "]" : settings.host;
-  return host + ":" + std::to_string(port);
-}
-
-Expected<Settings> readSettings(const Uri &uri, Side side) {
-  Settings settings;
-  if (Status s = readPlace(uri.place, side, settings); !s)
-    return s;
-  bool insecure = false;
-  for (const auto &[key, value] : uri.options) {
-    if (key == "insecure") {
-      if (value != "yes" && value != "no")
-        return wrong("option 'insecure': '" + value + "' is neither yes nor no");
-      insecure = value == "yes";
-    } else if (key == "keepalive") {
-      Expected<Duration> duration = parseDuration(value);
-      if (!duration)
-        return duration.status().withContext("option 'keepalive'");
-      if (*duration < ShortestKeepAlive || *duration > std::chrono::hours(24))
-        return wrong("option 'keepalive': " + value + " is not between 10s and 24h");
-      settings.keepAlive = *duration;
-    } else if (key == "tls-name") {
-      settings.tlsName = value;
-    } else if (key == "token-file") {
-      Expected<std::string> token = readToken(value);
-      if (!token)
-        return token.status();
-      settings.token = std::move(*token);
-    } else if (key == "tls-ca" || key == "tls-cert" || key == "tls-key") {
-      Expected<std::string> text = readFile(key, value);
-      if (!text)
-        return text.status();
-      if (text->find("-----BEGIN ") == text->npos)
-        return wrong(std::string("option '")
-                         .append(key)
-                         .append("': ")
-                         .append(value)
-                         .append(" is not in PEM format"));
-      settings.tls = true;
-      (key == "tls-ca"     ? settings.authorities
-       : key == "tls-cert" ? settings.certificate
-                           : settings.key) = std::move(*text);
-    }
-  }
-  if (settings.certificate.empty() != settings.key.empty())
-    return wrong("options 'tls-cert' and 'tls-key' go together");
-  if (settings.tls && side == Side::Server && settings.certificate.empty())
-    return wrong("a server with TLS needs 'tls-cert' and 'tls-key'");
-  if (settings.tls && side == Side::Compiler && settings.authorities.empty())
-    return wrong("TLS needs 'tls-ca', a file of the certificate authorities to trust");
-  if (!settings.tlsName.empty() && (!settings.tls || side == Side::Server))
-    return wrong("option 'tls-name' is for a compiler that uses TLS");
-  if (!settings.tls && !insecure && !isLoopback(settings))
-    return wrong(settings.host +
-                 " is not this machine's loopback address, and others could read and alter what is "
-                 "sent there: use TLS (" +
-                 (side == Side::Server ? "tls-cert=FILE, tls-key=FILE" : "tls-ca=FILE") +
-                 "), or say insecure=yes if the network is trusted");
-  return settings;
-}
-
-// ---- the library
 
 bool isForked() {
   const uint64_t process = owner.load();
