@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (outcome.status)
     return 0;
   // NotFound is a file of external data that isn't there; InvalidArgument one that isn't a file.
-  // Those of a Constant are opened when the model is bound.
+  // The weights of a Constant are opened when the model is bound.
   const Code code = outcome.status.code();
   const bool isRight = isRefusal(code) || code == Code::NotFound ||
                        (!outcome.isOpen && code == Code::InvalidArgument);

@@ -300,7 +300,7 @@ template <typename T> std::string shownAs(const char *buffer, size_t count) {
   return out;
 }
 
-/// Of each TensorType its name, and how its values are shown.
+/// The name of each TensorType, and how its values are shown.
 constexpr struct {
   const char *name;
   std::string (*shownAs)(const char *buffer, size_t count);

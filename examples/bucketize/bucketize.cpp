@@ -120,7 +120,7 @@ OrtCustomOp description() {
 
 } // namespace
 
-// What ONNX Runtime calls, once for each session.
+// ONNX Runtime calls it once for each session.
 extern "C" __attribute__((visibility("default"))) OrtStatus *
 RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
   static const OrtApi *const api = base->GetApi(ApiVersion);

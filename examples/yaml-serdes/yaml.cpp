@@ -180,7 +180,7 @@ public:
     yaml_event_delete(&event_);
     yaml_parser_delete(&parser_);
   }
-  /// Whether the next thing is a scalar, which `text` then has.
+  /// True if the next thing is a scalar, which `text` then has.
   bool scalar() {
     yaml_event_delete(&event_);
     if (!yaml_parser_parse(&parser_, &event_))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who decides in an environment: any Model for each of its agents, in process, out of process, or
+// The deciders in an environment: any Model for each of its agents, in process, out of process, or
 // some here and some there.
 #ifndef MLBRIDGE_AGENT_H
 #define MLBRIDGE_AGENT_H
@@ -42,9 +42,9 @@ public:
   static Agents open(Span<const AgentSpec> agents, std::string_view uris,
                      const OpenOptions &options = {});
 
-  /// What an agent is bound to, if that depends on its model: an input that is expensive to compute
-  /// may be stated only if the model's own signature (Model::modelSignature) or metadata asks for
-  /// it. The model is bound to the AgentSpec's signature so far, which it may not fit.
+  /// An agent's signature, if that depends on its model: an input that is expensive to compute may
+  /// be stated only if the model's own signature (Model::modelSignature) or metadata asks for it.
+  /// The model is bound to the AgentSpec's signature so far, which it may not fit.
   using SignatureFor = std::function<Expected<Signature>(size_t agent, const Model &model)>;
   /// The same, asking `signatureFor` once for each agent that has a model, before this returns.
   /// specs() then has those signatures, and the environment's agents() must state them in run().
@@ -56,7 +56,7 @@ public:
   /// program made itself. Errors: InvalidArgument (no such agent), Mismatch, the model's failure.
   Status set(std::string_view agent, const Model &model);
 
-  /// Of the environment, in its order; with the signatures that open was given for them.
+  /// The environment's agents, in its order, with the signatures that open was given.
   Span<const AgentSpec> specs() const;
   /// Ok, or the first failure: NotFound if an agent has no model.
   Status status() const;

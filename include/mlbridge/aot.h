@@ -33,7 +33,7 @@ typedef struct mlb_aot_tensor {
   const int64_t *shape; /* fixed */
 } mlb_aot_tensor;
 
-/* What evaluate returns besides 0; else it is 1 + the number of the node that met an index out of
+/* The results of evaluate besides 0; else it is 1 + the number of the node that met an index out of
  * range, and the outputs are unspecified. */
 #define MLB_AOT_TIMED_OUT (-1)
 

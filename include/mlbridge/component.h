@@ -26,13 +26,13 @@ extern "C" {
 
 /* The version of the tables. */
 #define MLB_COMPONENT_ABI 1u
-/* As the value of `left`: no deadline. */
+/* The value of `left` for no deadline. */
 #define MLB_NO_DEADLINE UINT64_MAX
 
 /* 0, or a number of mlbridge::Code. */
 typedef int32_t mlb_code;
 
-/* Where a failing function writes its message, cut to capacity; not terminated. */
+/* The memory to which a failing function writes its message, cut to capacity; not terminated. */
 typedef struct mlb_error {
   char *text;        /* the caller's */
   uint64_t capacity; /* bytes at text */
@@ -124,7 +124,7 @@ typedef struct mlb_engine {
 
 /* ---- serdes: tensors to bytes and back ---- */
 
-/* Where decode puts what it read. */
+/* The receiver of tensors that decode reads. */
 typedef struct mlb_tensor_sink {
   void *context; /* handed to each function */
   /* Storage for the numbers of tensor i with this shape; the library checks it against the spec. */
@@ -202,7 +202,7 @@ typedef struct mlb_transport {
 
   /* The rest may be null or absent. */
 
-  /* Whether an option of a URI is one of the transport's own; without this function every option
+  /* True if an option of a URI is one of the transport's own; without this function every option
    * counts as one. */
   int (*understands)(mlb_string option);
   /* Like write, for several parts in a row. */
@@ -235,7 +235,7 @@ typedef struct mlb_transport {
 
 /* ---- the component ---- */
 
-/* What a component is: exactly one of the three tables. */
+/* A component: exactly one of the three tables. */
 typedef struct mlb_component {
   uint64_t size;                  /* of this table, in bytes */
   uint32_t abi;                   /* MLB_COMPONENT_ABI */

@@ -35,9 +35,9 @@ public:
     return at(now + std::max(duration, Duration::zero()));
   }
 
-  /// Whether there is no limit.
+  /// True if there is no limit.
   bool isNever() const { return when_ == Clock::time_point::max(); }
-  /// Whether it has passed.
+  /// True if it has passed.
   bool hasPassed() const { return !isNever() && Clock::now() >= when_; }
   /// Zero once passed; Duration::max() if never.
   Duration left() const {

@@ -39,7 +39,7 @@ public:
   /// Disconnects; the environment is told.
   ~Driver();
 
-  /// Of the agent that acts next: the inputs are the observation, the outputs the action.
+  /// The signature of the agent that acts next: its inputs are observed, its outputs decided.
   const Signature &signature() const;
   Span<const AgentSpec> agents() const; ///< if the environment has several
   /// The number of the agent that acts next, after the last reset or step; once the episode is
@@ -55,7 +55,7 @@ public:
   /// Applies the action. Errors: InvalidArgument (no episode is open) and those of reset.
   Status step();
 
-  /// Of the last reset or step. Truncated: done, because of a limit.
+  /// The result of the last reset or step. Truncated: done, because of a limit.
   bool isDone() const;
   bool isTruncated() const;
   /// The sum of agent()'s rewards since its previous action; with one agent, the reward of the last
@@ -65,7 +65,7 @@ public:
   double reward(size_t agent) const;
   uint64_t steps() const; ///< actions applied in this episode
 
-  /// Where output `index` of the signature is written before step(). Each agent's outputs keep
+  /// The memory of output `index`, to be written before step(). Each agent's outputs keep
   /// their values.
   TensorView action(size_t index);
   /// Sets the lengths of an output's Dynamic dimensions and returns its buffer. Errors:

@@ -27,14 +27,14 @@
 
 namespace mlbridge {
 
-/// Where an environment writes the observation: the inputs of the agent that acts next. Valid
+/// The observation that an environment writes: the inputs of the agent that acts next. Valid
 /// during the call that it is passed to.
 class Observation {
 public:
-  /// Of one agent; made by the library.
+  /// Made by the library, for one agent.
   explicit Observation(Runner &agent) : agent_(&agent) {}
 
-  /// That agent acts next, and what is written from now on is for it. If nobody is named, the agent
+  /// This agent acts next, and what is written from now on is for it. If nobody is named, the agent
   /// that has acted acts again; after reset, the first one. An agent that does not exist ends the
   /// episode with InvalidArgument.
   Observation &forAgent(size_t agent);
@@ -77,10 +77,10 @@ private:
   std::vector<uint8_t> written_; ///< for each agent, whether it was since that was asked
 };
 
-/// What an agent answered: its outputs. Valid during the call that it is passed to.
+/// The answer of an agent: its outputs. Valid during the call that it is passed to.
 class Action {
 public:
-  /// Of one agent; made by the library.
+  /// Made by the library, for one agent.
   explicit Action(Runner &runner, size_t agent = 0) : runner_(runner), agent_(agent) {}
   size_t agent() const { return agent_; } ///< the number of the agent that acted
   /// The first element of an output. Errors: InvalidArgument (name, index, type), PolicyFailed
@@ -120,7 +120,7 @@ class Environment {
 public:
   virtual ~Environment();
 
-  /// Of the only agent: the inputs are the observation, the outputs the action. One of this and
+  /// The only agent's: the inputs are the observation, the outputs the action. One of this and
   /// agents() is to be overridden.
   virtual const Signature &signature() const;
   /// The agents, if there are several; their numbers are those of this list, which must not
@@ -136,11 +136,11 @@ public:
   /// cannot be applied.
   virtual Status step(const Action &action, Observation &next) = 0;
 
-  /// Whether the episode has ended, and whether by setTruncated().
+  /// True if the episode has ended, and whether by setTruncated().
   bool isDone() const { return doneCalls_ != 0; }
   bool isTruncated() const { return truncated_; }
-  /// What the episode is about (module, function), and its seed, as EpisodeOptions or a driver's
-  /// reset give them; for reset().
+  /// The unit that the episode is about (module, function), and its seed, as EpisodeOptions or a
+  /// driver's reset give them; for reset().
   const std::string &unit() const { return unit_; }
   uint64_t seed() const { return seed_; }
   /// The reward of the last step, for the agent that acted or for any agent; 0 unless set. Only a

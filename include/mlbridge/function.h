@@ -15,13 +15,13 @@
 
 namespace mlbridge {
 
-/// What a function sees of one evaluation: the tensors in the order of its signature. Outputs of
+/// One evaluation as a function sees it: the tensors in the order of its signature. Outputs of
 /// fixed shape are allocated and zero; others are given their shape by resizeOutput. Valid during
 /// the call.
 class FunctionCall {
 public:
   virtual ~FunctionCall();
-  /// What the model was bound to, Dynamic dimensions as declared.
+  /// The signature that the model was bound to, Dynamic dimensions as declared.
   virtual const Signature &signature() const = 0;
   /// Input `index` of the signature, readable during the call.
   virtual TensorView input(size_t index) const = 0;
@@ -31,7 +31,7 @@ public:
   /// Sets the lengths of an output. Errors: PolicyFailed (they do not fit), InvalidArgument (there
   /// is no such output).
   virtual Expected<TensorView> resizeOutput(size_t index, Span<const int64_t> shape) = 0;
-  /// Who asks, and about what.
+  /// The caller, and what it works on.
   virtual const CallContext &context() const = 0;
 
   /// By name; empty if there is no such tensor or its type is another.

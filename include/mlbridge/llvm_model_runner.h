@@ -38,7 +38,7 @@ inline TensorSpec fromLLVM(const llvm::TensorSpec &Spec) {
   return {Spec.name(), Type, Spec.shape(), {}};
 }
 
-/// What an advisor offers and expects, as a signature to bind a model to.
+/// The features and the advice of an advisor, as a signature to bind a model to.
 inline Signature fromLLVM(const std::vector<llvm::TensorSpec> &Features,
                           const llvm::TensorSpec &Advice) {
   Signature Made;
@@ -50,8 +50,8 @@ inline Signature fromLLVM(const std::vector<llvm::TensorSpec> &Features,
 
 /// Adds to `Wanted` the inputs of the model that it lacks, where their shape is fixed: they stay
 /// zero. A published policy may have inputs of its trainer that no compiler sends.
-inline Signature withMissingInputs(Signature Wanted, const Model &Of) {
-  if (const Signature *Own = Of.modelSignature())
+inline Signature withMissingInputs(Signature Wanted, const Model &Policy) {
+  if (const Signature *Own = Policy.modelSignature())
     for (const TensorSpec &Input : Own->inputs)
       if (Wanted.findInput(Input.name) < 0 && !Input.isDynamic())
         Wanted.inputs.push_back(Input);
@@ -70,15 +70,16 @@ public:
   /// Copies the handle and binds it by name: the features and the advice keep their order. A model
   /// that was not opened, or does not fit, shows in status(): NotFound, Mismatch and others.
   LLVMModelRunner(llvm::LLVMContext &Ctx, const std::vector<llvm::TensorSpec> &Features,
-                  const llvm::TensorSpec &Advice, const Model &Of)
-      : LLVMModelRunner(Ctx, Features, Advice, Of, fromLLVM(Features, Advice)) {}
+                  const llvm::TensorSpec &Advice, const Model &Policy)
+      : LLVMModelRunner(Ctx, Features, Advice, Policy, fromLLVM(Features, Advice)) {}
 
   /// With a signature whose first inputs are the features (withMissingInputs).
   LLVMModelRunner(llvm::LLVMContext &Ctx, const std::vector<llvm::TensorSpec> &Features,
-                  const llvm::TensorSpec &Advice, const Model &Of, const Signature &Wanted,
+                  const llvm::TensorSpec &Advice, const Model &Policy, const Signature &Wanted,
                   const CallContext &Caller = {})
       : MLModelRunner(Ctx, Kind::Release, Features.size()), Unit(Caller.unit),
-        Asked(Of.boundTo(Wanted).newRunner(Caller)), Nothing(Advice.getTotalTensorBufferSize()) {
+        Asked(Policy.boundTo(Wanted).newRunner(Caller)),
+        Nothing(Advice.getTotalTensorBufferSize()) {
     // The base class allocates where there is no buffer, that is, no model.
     for (size_t I = 0; I < Features.size(); ++I)
       setUpBufferForTensor(I, Features[I], Asked.inputAt(I).data);

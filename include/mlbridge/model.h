@@ -27,14 +27,14 @@ namespace mlbridge {
 
 class ModelBackend;
 
-/// What a model says of itself besides its signature: action names and pass lists, provenance,
+/// A model's description of itself besides its signature: action names and pass lists, provenance,
 /// tolerance. Values are UTF-8 text. In ONNX files these are the metadata properties.
 using Metadata = std::map<std::string, std::string>;
 
 /// The deadline of opening and of each evaluation, unless OpenOptions says otherwise.
 inline constexpr Duration DefaultDeadline = std::chrono::seconds(5);
 
-/// Who asks, and about what: told to a server, a function and a recording. Each may be empty.
+/// The caller, and what it works on, as a server, a function and a recording are told.
 struct CallContext {
   std::string agent;   ///< which of a server's agents is asked; "" = the only one
   std::string episode; ///< an id by which a trainer recognizes this compilation
@@ -84,13 +84,13 @@ public:
   const Status &status() const;
   explicit operator bool() const { return status().ok(); }
 
-  /// As it was given to open; empty for a model that the program made.
+  /// The URI as it was given to open; empty for a model that the program made.
   const std::string &uri() const;
-  /// What the model says of itself; empty if it was not opened.
+  /// The model's description of itself; empty if it was not opened.
   const Metadata &metadata() const;
   /// The value, or nothing if the model does not say.
   std::optional<std::string> metadata(std::string_view key) const;
-  /// What its server has done so far, for all compilers: names and numbers as docs/protocol.md has
+  /// The counts of its server so far, for all compilers: names and numbers as docs/protocol.md has
   /// them. Blocks until the deadline of opening at most. Errors: Unsupported (a model in this
   /// process), Busy (asked by another thread), and those of an evaluation.
   Expected<Metadata> statistics() const;

@@ -26,7 +26,7 @@ namespace mlbridge {
 
 class Model;
 
-/// Which input or output: by its name, or by its index in signature(), which needs no lookup. Use
+/// The key of an input or output: its name, or its index in signature(), which needs no lookup. Use
 /// it only within one call: it refers to the caller's name.
 class TensorKey {
 public:

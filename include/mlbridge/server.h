@@ -22,7 +22,7 @@
 
 namespace mlbridge {
 
-/// What is served, and within which limits.
+/// The served model, and the limits of serving.
 struct ServerOptions {
   /// Null: takes the signature that each compiler states.
   std::optional<Signature> signature;
@@ -44,19 +44,19 @@ struct ServerOptions {
   /// Bytes that a compiler has not read yet; at most 8 MiB of them pongs, statistics and errors.
   uint64_t maxUnsent = uint64_t(96) << 20;
   Duration handshakeTime = std::chrono::seconds(5); ///< from connecting to the end of the hello
-  // What one connection may send before the others have their turn:
+  // The most that one connection sends before the others have their turn:
   uint32_t turnFrames = 16;                 ///< frames, if they are small
   uint64_t turnBytes = uint64_t(256) << 10; ///< bytes
   /// Several agents instead of `signature`: a compiler names the one it asks, and must have its
   /// signature.
   std::vector<AgentSpec> agents;
-  /// What is served is no model but an environment, which needs the signature: whoever connects
+  /// An environment is served instead of a model, and needs the signature: whoever connects
   /// drives it with Reset and Step. Its inputs are the observation, its outputs the action. With
   /// several agents each answer says who acts next.
   bool environment = false;
 };
 
-/// What an Event is, and how it is answered.
+/// The kind of an Event, and how it is answered.
 enum class EventKind : uint8_t {
   Request,      ///< answer with reply() or fail()
   EpisodeBegin, ///< no answer
@@ -80,7 +80,7 @@ public:
   Event &operator=(Event &&) noexcept;
 
   EventKind kind() const; ///< what it is
-  /// Who asks, and about what; valid until the event is answered.
+  /// The caller, and what it works on; valid until the event is answered.
   const CallContext &context() const;
   uint64_t connection() const;   ///< number of the connection, from 1
   uint32_t stream() const;       ///< number of the stream on that connection: one Runner
@@ -99,7 +99,7 @@ public:
   /// after Reset, the first one. To be called before the outputs are written. Errors:
   /// InvalidArgument.
   Status setAgent(size_t agent);
-  /// Whose outputs are to be written: signature(), or that of the agent that was set.
+  /// The signature of the outputs: signature(), or that of the agent that was set.
   const Signature &answerSignature() const;
   /// Outputs of fixed shape are allocated; others are given their shape by resizeOutput.
   TensorView output(size_t index);
@@ -149,7 +149,7 @@ private:
   uint64_t count_ = 0;
 };
 
-/// What a server has done so far.
+/// The counts of a server so far.
 struct ServerStatistics {
   uint64_t connections = 0;     ///< accepted
   uint64_t streams = 0;         ///< opened on them
@@ -168,7 +168,7 @@ struct ServerStatistics {
   uint64_t bytesKept = 0;       ///< for all connections, at the moment
   LatencyHistogram latency;     ///< of replies, from the arrival of the request to the sending
 
-  /// As it goes over the wire: counts, such as "requests", "over-limit" or "bytes-kept",
+  /// The form that goes over the wire: counts, such as "requests", "over-limit" or "bytes-kept",
   /// "latency-p50-us" with p90, p99 and max, and "batches" with "batch-mean" and "batch-max" if
   /// there were any.
   Metadata toMetadata() const;
@@ -194,7 +194,7 @@ public:
   /// Says goodbye to all compilers, removes the socket or FIFOs.
   ~Server();
 
-  /// Where it listens, with the port that the system chose.
+  /// The address where it listens, with the port that the system chose.
   const std::string &uri() const;
   Span<const AgentSpec> agents() const; ///< those of ServerOptions
 

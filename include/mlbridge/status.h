@@ -12,8 +12,8 @@
 
 namespace mlbridge {
 
-/// What went wrong. The numbers are fixed: they travel in error frames and through the component
-/// table. docs/errors.md lists for each what causes it and what to do.
+/// The kind of an error. The numbers are fixed: they travel in error frames and through the
+/// component table. docs/errors.md lists for each what causes it and what to do.
 enum class Code : int32_t {
   Ok = 0,               ///< no error
   DeadlineExceeded = 1, ///< the time given has passed; nothing is known about the other side
@@ -32,7 +32,7 @@ enum class Code : int32_t {
   Internal = 14,        ///< a bug in MLBridge
 };
 
-/// What a caller can do about a code.
+/// The next step of a caller after an error.
 enum class NextStep : uint8_t {
   Proceed,  ///< Ok
   Retry,    ///< the same call may work later; until then, fall back
@@ -55,7 +55,7 @@ public:
   /// `message`: one line that says where, what was expected and what came.
   Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
 
-  /// Whether there is no error.
+  /// True if there is no error.
   bool ok() const { return code_ == Code::Ok; }
   explicit operator bool() const { return ok(); }
   template <typename T = void> bool isOk() const {
@@ -63,7 +63,7 @@ public:
     return ok();
   }
   Code code() const { return code_; } ///< what went wrong
-  /// Where and how; empty if Ok. Lives as long as the status.
+  /// The place and the cause; empty if Ok. Lives as long as the status.
   const std::string &message() const { return message_; }
   std::string toString() const; ///< "mismatch: <message>", or "ok"
   /// The same code with "<where>: " before the message.
@@ -84,7 +84,7 @@ public:
       status_ = Status(Code::Internal, "an Expected was made from an Ok status");
   }
 
-  /// Whether there is a value.
+  /// True if there is a value.
   bool hasValue() const { return value_.has_value(); }
   explicit operator bool() const { return hasValue(); }
   /// Ok if there is a value, or why there is none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What goes into a model and comes out: element types, tensor specifications, signatures, and
+// The inputs and outputs of models: element types, tensor specifications, signatures, and
 // owning and borrowed tensors.
 #ifndef MLBRIDGE_TENSOR_H
 #define MLBRIDGE_TENSOR_H
@@ -47,13 +47,13 @@ Half toHalf(float value);
 const char *name(ElementType type);
 /// The type of this name; the inverse of `name`. Errors: InvalidArgument.
 Expected<ElementType> elementTypeNamed(std::string_view name);
-/// Whether it is one of the enumeration; numbers come from files and peers.
+/// True if it is one of the enumeration; numbers come from files and peers.
 bool isValid(ElementType type);
 size_t sizeOf(ElementType type); ///< bytes of one element; 0 for String
 
 /// The element type of a C++ type: `ElementTypeOf<float>::value` is ElementType::Float32.
 template <typename T> struct ElementTypeOf;
-/// What its specializations derive from.
+/// The base of its specializations.
 template <ElementType Type> using ElementTypeConstant = std::integral_constant<ElementType, Type>;
 template <> struct ElementTypeOf<int8_t> : ElementTypeConstant<ElementType::Int8> {};
 template <> struct ElementTypeOf<int16_t> : ElementTypeConstant<ElementType::Int16> {};
@@ -136,7 +136,7 @@ struct TensorSpec {
   friend bool operator!=(const TensorSpec &a, const TensorSpec &b) { return !(a == b); }
 };
 
-/// Whether a value of this shape may be used for the spec: same rank, equal lengths, Dynamic ones
+/// True if a value of this shape may be used for the spec: same rank, equal lengths, Dynamic ones
 /// within their maximum. The message names the tensor.
 Status checkShape(const TensorSpec &spec, Span<const int64_t> shape);
 /// The product of the dimensions; nothing if one is negative or the product overflows.

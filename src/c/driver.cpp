@@ -42,7 +42,7 @@ static void *shown(mlbridge_driver *driver, const std::optional<TensorView> &vie
   return data;
 }
 
-/// What `get` gives of the action with this name, or null.
+/// The action with this name, as `get` gives it, or null.
 template <typename Get>
 static std::optional<TensorView> actionOf(mlbridge_driver *driver, const char *name,
                                           const Get &get) {
@@ -79,7 +79,7 @@ template <typename F> static mlbridge_code call(mlbridge_driver *driver, const F
   return ended(*driver, body(*driver->driver));
 }
 
-/// What an action of fixed shape is written to.
+/// The memory that an action of fixed shape is written to.
 static std::optional<TensorView> actionOf(mlbridge_driver *driver, const char *name) {
   return actionOf(driver, name, [&](size_t index) -> Expected<TensorView> {
     return driver->driver->action(index);

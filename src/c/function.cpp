@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a program adds to the library: functions, engines, components and compiled networks.
+// The parts that a program adds to the library: functions, engines, components and compiled
+// networks.
 #include "c/handles.h"
 
 #include <mlbridge/c/extension.h>

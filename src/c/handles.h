@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the functions of the C interface share: values of its structures as those of the library,
-// and what is behind its pointers.
+// The parts that functions of the C interface share: values of its structures as those of the
+// library, and what is behind its pointers.
 #ifndef MLBRIDGE_C_HANDLES_H
 #define MLBRIDGE_C_HANDLES_H
 
@@ -105,7 +105,7 @@ template <typename F> Status withNumber(mlbridge_type type, const F &body) {
   return mlbridge::withNumber(static_cast<ElementType>(type), body);
 }
 
-/// What an empty tensor points to, since null says that there is none.
+/// The address of an empty tensor, since null says that there is none.
 void *nothing();
 
 /// The one of `specs` with this name, or -1.

@@ -36,7 +36,7 @@ static mlbridge_model *opened(const mlbridge_open_options *options, const Open &
   return handle;
 }
 
-/// What a model is to be bound to: the signature, or its own. Errors: InvalidArgument.
+/// The signature that a model is to be bound to: this one, or its own. Errors: InvalidArgument.
 static Expected<Signature> wantedOf(const mlbridge_model &model,
                                     const mlbridge_signature *signature) {
   if (signature) {

@@ -4,7 +4,7 @@
 using namespace mlbridge;
 using namespace mlbridge::c;
 
-// What a call that went by the library leaves to be read.
+// Keeps the result of a call that went by the library, so that it can be read.
 static mlbridge_code done(mlbridge_runner *runner, Status status) {
   const mlbridge_code code = codeOf(status);
   runner->wrong = Status();

@@ -26,7 +26,7 @@ public:
 
   /// The deadline that a call may wait for, at most `asked`. Errors: Unavailable, while open.
   Expected<Deadline> admit(Deadline asked);
-  /// Whether calls fail without being made.
+  /// True if calls fail without being made.
   bool isOpen() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return open_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t MostControl = 16 << 20; ///< of a frame that is no answer
 constexpr size_t MostPing = 64, MostStatistics = 1 << 20;
-/// Of what waits in outboxes: more is not kept for streams that are closed.
+/// The most bytes that wait in outboxes; more is not kept for streams that are closed.
 constexpr size_t MostWaiting = 16 << 20;
 
 } // namespace
@@ -62,7 +62,7 @@ Expected<Buffer *> Connection::payloadOf(const FrameHeader &header) {
                                                                : MostControl;
   if (Status s = checkLength(header, most, handshakeDone_ ? "" : " ('max-welcome')"); !s)
     return s;
-  // Where it belongs is decided when it is complete: its stream may be gone by then.
+  // The stream of a frame is looked up when it is complete: it may be gone by then.
   incoming_.clear();
   return &incoming_;
 }

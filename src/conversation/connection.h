@@ -67,7 +67,7 @@ public:
   /// Why it is not usable; Ok while it is.
   Status failure();
 
-  /// Where large inputs may lie; null if the transport has nothing of the kind.
+  /// The memory for large inputs; null if the transport has nothing of the kind.
   std::shared_ptr<Arena> arena() const { return channel_->arena(); }
 
   /// Registers a new stream, and appends the frame that opens it.
@@ -86,7 +86,7 @@ public:
   Status exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
                   Deadline deadline, bool &sent);
 
-  /// What the server has done so far.
+  /// The counts of the server so far.
   Expected<Metadata> statistics(Deadline deadline);
 
 private:

@@ -129,7 +129,7 @@ struct Driver::State {
     agent.seen = &at;
     return Status();
   }
-  /// Who acts next, and what each agent has earned.
+  /// Reads who acts next, and what each agent has earned.
   Status takeTurn(const Agent &asked) {
     if (welcome.agents.empty()) {
       rewards[0] = asked.slot.reward;

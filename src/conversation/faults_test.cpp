@@ -18,7 +18,7 @@ protected:
   // The fake servers write to FIFOs that nobody reads any more.
   static void SetUpTestSuite() { ::signal(SIGPIPE, SIG_IGN); }
 
-  /// What one evaluation gives; the answer must never be taken for right.
+  /// The result of one evaluation; the answer must never be taken for right.
   Status ask(Script script, Duration deadline = Short) {
     const FakeServer server(GetParam(), std::move(script));
     Runner runner = open(server.uri(), OneNumber, within(deadline));
@@ -224,7 +224,7 @@ TEST_P(Faults, SendsAKindThatNobodyKnows) {
             Code::Protocol);
 }
 
-/// What is strange but allowed, before a right answer.
+/// Strange but allowed frames, before a right answer.
 TEST_P(Faults, StrangeButAllowedThingsDoNotHurt) {
   const FakeServer server(
       GetParam(), afterFirstRequest([](const Peer &peer) {
@@ -285,7 +285,7 @@ TEST_P(Faults, AModelOpenedForEachModuleWaitsOneDeadlineAltogether) {
   EXPECT_EQ(Model::open(server.uri(), options).status().code(), Code::DeadlineExceeded);
   for (int module = 0; module < 100; ++module)
     EXPECT_EQ(Model::open(server.uri(), options).status().code(), Code::Unavailable);
-  // Who does not share it may ask again.
+  // A model that does not share it may ask again.
   EXPECT_NE(Model::open(server.uri(), within(Short)).status().message().find("server"),
             std::string::npos);
 }

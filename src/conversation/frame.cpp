@@ -38,7 +38,7 @@ struct Wire {
 };
 static_assert(sizeof(Wire) == FrameHeaderSize);
 
-/// Of the header with a checksum of 0.
+/// The checksum of the header, computed with a checksum of 0 in it.
 uint32_t checksumOf(Wire wire) {
   wire.checksum = 0;
   return crc32c(reinterpret_cast<const uint8_t *>(&wire), sizeof wire);

@@ -49,8 +49,8 @@ inline constexpr uint16_t FlagDone = 2;      ///< the answer to Reset or Step en
 inline constexpr uint16_t FlagInMemory = 4;  ///< large inputs of a Request lie in the arena
 inline constexpr uint16_t FlagTruncated = 8; ///< with FlagDone: because of a limit
 
-/// Of a tensor in a request with FlagInMemory. The payload is a u64 count, so many of these, and
-/// the message without them.
+/// The place of a tensor in a request with FlagInMemory. The payload is a u64 count, so many of
+/// these, and the message without them.
 struct MemoryPlace {
   uint64_t position = 0; ///< in the message that is left
   uint64_t offset = 0;   ///< of its slot in the memory
@@ -82,7 +82,7 @@ Deadline fromWireTime(uint64_t left, Deadline::Clock::time_point now = Deadline:
 /// CRC-32C (Castagnoli), as in RFC 3720 appendix B.4.
 uint32_t crc32c(const uint8_t *data, size_t size);
 
-/// What a receiver that has no use for the frame returns: Protocol, or Ok if it may be skipped.
+/// The result of a receiver that has no use for the frame: Protocol, or Ok if it may be skipped.
 Status unexpectedFrame(const FrameHeader &header);
 /// LimitExceeded if the payload has more than `most` bytes; `limit` names that for the message.
 Status checkLength(const FrameHeader &header, uint64_t most, const char *limit = "");
@@ -105,14 +105,14 @@ public:
 
   /// Frames with a longer payload are refused before anything is allocated.
   void setLimit(uint64_t maxMessage) { limit_ = maxMessage; }
-  /// Of one pump; the rest is left to the next.
+  /// The most bytes of one pump; the rest is left to the next.
   void setMostBytes(uint64_t bytes) { mostBytes_ = bytes; }
 
   /// Reads what is there without blocking, and delivers every complete frame. Ok with `progress`
   /// false: nothing was there. Errors: Closed (said to be in mid-frame where it was), Protocol,
   /// LimitExceeded, and those of the target.
   Status pump(Channel &channel, Target &target, bool &progress);
-  /// Whether the last pump ended before all was read. The channel need not tell of the rest.
+  /// True if the last pump ended before all was read. The channel need not tell of the rest.
   bool wasCut() const { return wasCut_; }
 
   uint64_t bytesRead() const { return bytesRead_; }

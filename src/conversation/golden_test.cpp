@@ -136,7 +136,7 @@ TEST(Golden, GoodMessagesAreReadAndWrittenAgainByteByByte) {
       EXPECT_EQ(end.code(), Code::Closed) << entry.path() << ": " << end.toString();
       EXPECT_EQ(end.message(), "end") << entry.path(); // not in mid-frame
       EXPECT_EQ(decoder.frames, 1) << entry.path();
-      // What a later version appended is not kept, and its minor number is.
+      // Fields that a later version appended are not kept, and its minor number is.
       if (entry.path().stem() != "hello-of-a-later-minor-version") {
         EXPECT_EQ(decoder.written, bytes) << entry.path();
       }

@@ -49,7 +49,7 @@ public:
   }
   const Codec &codec() const { return *codec_; }
   const Codec::Layout *layout() const { return layout_; }
-  /// Where it lies, if the payload of its message lies there.
+  /// The view, if the payload of its message lies there.
   TensorView view(size_t index, uint8_t *payload) {
     const TensorSpec &spec = (*specs_)[index];
     if (layout_)
@@ -73,7 +73,7 @@ public:
                                         " were expected");
     return codec_->check(payload);
   }
-  /// Where tensors are put that become large; what lies elsewhere stays there.
+  /// The arena for tensors that become large; tensors that lie elsewhere stay there.
   void useArena(std::shared_ptr<Arena> arena) {
     arena_ = codec_->goesAround() ? std::move(arena) : nullptr;
   }

@@ -47,7 +47,7 @@ public:
     for (const auto &value : values)
       each(value);
   }
-  /// Whether an optional field follows, which need not be sent if it says nothing.
+  /// True if an optional field follows, which need not be sent if it says nothing.
   bool follows(bool isNeeded) const { return isNeeded; }
   bool ok() const { return status_.ok(); }
   Status &status() { return status_; }
@@ -145,9 +145,9 @@ private:
   Status status_;
 };
 
-/// What a writer takes and a reader fills.
+/// A message as a writer takes it and a reader fills it.
 template <typename Io, typename Message>
-using Of = std::conditional_t<Io::Reads, Message, const Message>;
+using MaybeConst = std::conditional_t<Io::Reads, Message, const Message>;
 
 // The fields of each message, in their order, for both.
 
@@ -192,7 +192,7 @@ template <typename Io, typename S> void statusFields(Io &io, S &status) {
   }
 }
 
-template <typename Io> void fields(Io &io, Of<Io, Hello> &m) {
+template <typename Io> void fields(Io &io, MaybeConst<Io, Hello> &m) {
   char magic[HelloMagicSize];
   std::memcpy(magic, HelloMagic, sizeof magic);
   io.raw("magic", magic, sizeof magic);
@@ -209,8 +209,8 @@ template <typename Io> void fields(Io &io, Of<Io, Hello> &m) {
   io.text("software", m.software);
 }
 
-template <typename Io> void fields(Io &io, Of<Io, Welcome> &m) {
-  fields(io, static_cast<Of<Io, Hello> &>(m));
+template <typename Io> void fields(Io &io, MaybeConst<Io, Welcome> &m) {
+  fields(io, static_cast<MaybeConst<Io, Hello> &>(m));
   if (m.major != ProtocolMajor)
     return;
   auto hasSignature = static_cast<uint8_t>(m.signature.has_value());
@@ -238,19 +238,19 @@ template <typename Io> void fields(Io &io, Of<Io, Welcome> &m) {
   }
 }
 
-template <typename Io> void fields(Io &io, Of<Io, OpenStream> &m) {
+template <typename Io> void fields(Io &io, MaybeConst<Io, OpenStream> &m) {
   signatureFields(io, m.signature);
   io.text("agent", m.context.agent);
   io.text("episode", m.context.episode);
   io.text("unit", m.context.unit);
 }
 
-template <typename Io> void fields(Io &io, Of<Io, EpisodeBegin> &m) {
+template <typename Io> void fields(Io &io, MaybeConst<Io, EpisodeBegin> &m) {
   io.text("episode", m.episode);
   io.text("unit", m.unit);
 }
 
-template <typename Io> void fields(Io &io, Of<Io, EpisodeEnd> &m) {
+template <typename Io> void fields(Io &io, MaybeConst<Io, EpisodeEnd> &m) {
   statusFields(io, m.outcome);
   io.number("steps", m.steps);
   auto truncated = static_cast<uint8_t>(m.truncated);
@@ -260,17 +260,17 @@ template <typename Io> void fields(Io &io, Of<Io, EpisodeEnd> &m) {
     m.truncated = truncated != 0;
 }
 
-template <typename Io> void fields(Io &io, Of<Io, ResetMessage> &m) {
+template <typename Io> void fields(Io &io, MaybeConst<Io, ResetMessage> &m) {
   io.text("unit", m.unit);
   io.number("seed", m.seed);
 }
 
-template <typename Io> void fields(Io &io, Of<Io, BusyMessage> &m) {
+template <typename Io> void fields(Io &io, MaybeConst<Io, BusyMessage> &m) {
   io.number("retry-after", m.retryAfter);
   io.text("text", m.text);
 }
 
-template <typename Io> void fields(Io &io, Of<Io, TurnMessage> &m) {
+template <typename Io> void fields(Io &io, MaybeConst<Io, TurnMessage> &m) {
   auto count = static_cast<uint32_t>(m.rewards.size());
   io.number("agent", m.agent);
   io.number("rewards", count);
@@ -284,13 +284,13 @@ template <typename Io> void fields(Io &io, Of<Io, TurnMessage> &m) {
   io.numbers("rewards", m.rewards);
 }
 
-template <typename Io> void fields(Io &io, Of<Io, RewardMessage> &m) {
+template <typename Io> void fields(Io &io, MaybeConst<Io, RewardMessage> &m) {
   io.number("value", m.value);
 }
 
-template <typename Io> void fields(Io &io, Of<Io, ByeMessage> &m) { io.text("text", m.text); }
+template <typename Io> void fields(Io &io, MaybeConst<Io, ByeMessage> &m) { io.text("text", m.text); }
 
-template <typename Io> void fields(Io &io, Of<Io, StatisticsMessage> &m) {
+template <typename Io> void fields(Io &io, MaybeConst<Io, StatisticsMessage> &m) {
   io.map("entries", m.entries);
 }
 

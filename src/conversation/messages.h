@@ -25,7 +25,7 @@ struct Hello {
   std::string software;
 };
 
-/// What a server is: something that answers requests, or something that is driven.
+/// The role of a server: it answers requests, or it is driven.
 enum class ServerRole : uint8_t { Model = 0, Environment = 1 };
 
 /// Begins like the Hello, whose nonce it repeats.
@@ -99,7 +99,7 @@ Status encode(const Status &why, Buffer &out);
 /// have more than so many tensors).
 template <typename Message>
 Expected<Message> decode(Span<const uint8_t> bytes, size_t mostTensors = SIZE_MAX);
-/// What the peer reported (never Ok: an error frame that says Ok is a Protocol error too).
+/// The peer's error (never Ok: an error frame that says Ok is a Protocol error, too).
 Status decodeError(Span<const uint8_t> bytes);
 /// The same of a busy frame.
 Status decodeBusy(Span<const uint8_t> bytes);

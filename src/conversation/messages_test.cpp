@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a peer may make of a message's reader: bounded work, bounded texts.
+// A peer's power over a message's reader: bounded work, bounded texts.
 #include "conversation/messages.h"
 
 #include <gtest/gtest.h>

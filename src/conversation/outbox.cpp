@@ -56,7 +56,7 @@ bool isEvent(FrameKind kind) {
          kind == FrameKind::EpisodeEnd;
 }
 
-/// Of the frame that begins there, which this side has written.
+/// The frame that begins at an address, which this side has written.
 struct Frame {
   explicit Frame(const uint8_t *at) {
     const FrameHeader header = *decodeFrameHeader(at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What waits until the peer takes it, in bounded memory.
+// Bytes that wait until the peer takes them, in bounded memory.
 #ifndef MLBRIDGE_CONVERSATION_OUTBOX_H
 #define MLBRIDGE_CONVERSATION_OUTBOX_H
 
@@ -19,7 +19,7 @@ public:
 
   bool empty() const { return size_ == 0; }
   uint64_t size() const { return size_; }
-  /// What is in the buffer from there on. May take over its memory. Errors: LimitExceeded.
+  /// Adds the buffer's bytes from there on. May take over its memory. Errors: LimitExceeded.
   Status add(Buffer &bytes, size_t from);
   Status add(const void *bytes, size_t size);
   /// Sends what the channel takes at once. Errors: those of Channel::write.
@@ -45,7 +45,7 @@ public:
   size_t events() const { return events_; }
   /// Events that were thrown away.
   uint64_t dropped() const { return dropped_; }
-  /// Whether it begins with the frame that opens a stream.
+  /// True if it begins with the frame that opens a stream.
   bool opensStream() const;
 
   /// Sets the header's length. Errors: LimitExceeded.

@@ -32,7 +32,7 @@ public:
     Expected<std::shared_ptr<Connection>> connection = reach(Deadline::after(deadline_));
     if (!connection)
       return connection.status();
-    // What the first server said of itself stays true: one that comes later must say the same.
+    // The first server's description stays true: one that comes later must say the same.
     connecting_.wait = Duration::zero();
     welcome_ = (*connection)->welcome();
     opened_ = true;

@@ -29,7 +29,7 @@ auto connectWaiting(Duration wait, Deadline deadline, const Connect &connect) {
   }
 }
 
-/// Of one thread.
+/// The retries of one thread.
 class Retry {
 public:
   /// Calls attempt(Duration left, time_point now), and again up to `retries` times while

@@ -5,7 +5,7 @@
 
 namespace mlbridge {
 
-/// Of a message that had begun to go out: for more the connection is given up.
+/// The most unsent bytes of a message that has begun to go out; for more the connection ends.
 constexpr size_t MostPartial = 16 << 20;
 
 /// `begun`: whether the frames have gone out, or will.
@@ -175,7 +175,7 @@ Status Connection::awaitRoom(Deadline deadline) {
   return status;
 }
 
-/// What a peer that no longer reads said before it went says more than that it went.
+/// The last error frame of a peer that no longer reads says more than that it went.
 Status Connection::lastWords(const Status &why) {
   {
     const Lock lock(mutex_);

@@ -10,7 +10,7 @@ namespace mlbridge {
 
 namespace {
 
-/// What all runners share.
+/// The state that all runners share.
 struct Service {
   std::string method;
   std::unique_ptr<SerDes> serdes;

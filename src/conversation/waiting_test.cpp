@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who waits for what, and for how long: a server that reads nothing, deadlines that are short or
+// Waiting, and for how long: a server that reads nothing, deadlines that are short or
 // without limit, handshakes that take long.
 #include "conversation/outbox.h"
 #include "testing/built.h"
@@ -19,7 +19,8 @@ protected:
   static void SetUpTestSuite() { ::signal(SIGPIPE, SIG_IGN); }
 };
 
-/// What a server hears of episodes: the reward of number n is n, the others have it in a name.
+/// The events of episodes that a server gets: the reward of number n is n, the others have it in a
+/// name.
 struct Heard {
   FrameKind kind;
   int episode;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What stands behind a Model and a Runner: an engine in this process, or a conversation with a
-// server.
+// The implementation behind a Model and a Runner: an engine in this process, or a conversation
+// with a server.
 #ifndef MLBRIDGE_CORE_BACKEND_H
 #define MLBRIDGE_CORE_BACKEND_H
 
@@ -37,7 +37,7 @@ public:
   /// Before endEpisode: a limit ends the episode, and not its last state.
   virtual void truncateEpisode() {}
   virtual Status endEpisode(const Status &) { return Status(); }
-  /// Of the three above, those that the model will never hear of.
+  /// The events above that the model will never hear of.
   virtual uint64_t droppedEvents() const { return 0; }
 };
 
@@ -48,7 +48,7 @@ public:
   virtual const Metadata &metadata() const = 0;
   /// Null: takes any.
   virtual const Signature *signature() const = 0;
-  /// Of one agent of several. Errors: NotFound (there is no such agent).
+  /// The signature of one of several agents. Errors: NotFound (there is no such agent).
   virtual Expected<const Signature *> signatureOf(std::string_view) const { return signature(); }
   /// Meets a caller's signature. Errors: those of bindSignature and signatureOf.
   virtual Expected<std::shared_ptr<const Binding>> bind(const Signature &caller,

@@ -89,7 +89,7 @@ static std::string unknownName(const TensorSpec &spec, const std::vector<TensorS
   return what + (" '" + spec.toString() + "'") + didYouMean(spec.name, namesOf(others));
 }
 
-/// Whether an output of the model would do for the caller's under another name.
+/// True if an output of the model would do for the caller's under another name.
 static bool isUnderAnotherName(const TensorSpec &spec, const TensorSpec &asked,
                                const Signature &caller) {
   Binding::Port port;
@@ -100,8 +100,8 @@ static bool isUnderAnotherName(const TensorSpec &spec, const TensorSpec &asked,
          fit(renamed, spec, false, port, bound).empty();
 }
 
-/// What gives the caller the integer that it lacks: an integer of another name, such as a
-/// classifier's label, which need not be an index; else what makes one of a network's logits.
+/// The output that gives the caller the integer that it lacks: an integer of another name, such as
+/// a classifier's label, which need not be an index; else what makes one of a network's logits.
 static std::string adviceFor(const TensorSpec &asked, const Signature &caller,
                              const Signature &model) {
   if (asked.type != ElementType::Int64)
@@ -144,13 +144,13 @@ private:
 /// Signatures that can be taken in at a glance.
 static std::string both(const Signature &caller, const Signature &model) {
   constexpr size_t Glance = 200;
-  const std::string own = caller.toString(), its = model.toString();
-  if (own.size() > Glance || its.size() > Glance)
+  const std::string pass = caller.toString(), offered = model.toString();
+  if (pass.size() > Glance || offered.size() > Glance)
     return {};
-  return "; the pass declares " + own + ", the model has " + its;
+  return "; the pass declares " + pass + ", the model has " + offered;
 }
 
-/// Where each name is; a peer's signature may have very many.
+/// The index of each name; a peer's signature may have very many.
 class Names {
 public:
   explicit Names(const std::vector<TensorSpec> &specs) {
@@ -166,7 +166,7 @@ private:
   std::map<std::string_view, int> numbers_;
 };
 
-/// As the caller states them: of a model that takes any, or of none.
+/// Ports as the caller states them: of a model that takes any signature, or of none.
 static std::shared_ptr<Binding> bindingOf(const Signature &caller, bool hasModel) {
   auto binding = std::make_shared<Binding>();
   binding->caller = caller;

@@ -30,7 +30,7 @@ Expected<std::shared_ptr<const Binding>> bindSignature(const Signature &caller,
                                                        const Signature *model);
 /// No model at all: buffers of the caller's inputs that nobody reads.
 std::shared_ptr<const Binding> bindToNothing(const Signature &caller);
-/// What the caller has who states no signature: the model's, without a batch dimension of unknown
+/// The signature of a caller that states none: the model's, without a batch dimension of unknown
 /// length.
 Signature inferredFrom(const Signature &model);
 

@@ -128,7 +128,7 @@ TEST(Bind, PrefersAnIntegerOfAnotherNameToAnIndexIntoItsProbabilities) {
   EXPECT_NE(why({{}, {action, TensorSpec::of<int64_t>("label")}}, {{}, {label, probabilities}})
                 .find("choose=argmax"),
             std::string::npos);
-  // Of two nobody can say which.
+  // Nobody can say which of two is meant.
   const std::string two =
       why({{}, {action}}, {{}, {label, TensorSpec::of<int64_t>("tree"), probabilities}});
   EXPECT_EQ(two.find("rename="), std::string::npos) << two;

@@ -20,8 +20,8 @@
 
 namespace fs = std::filesystem;
 
-// Where the package that find_package found has its components: given by a file that its targets
-// compile into whatever links them (cmake/MLBridgeConfig.cmake.in).
+// The folder of the components of the package that find_package found: given by a file that its
+// targets compile into whatever links them (cmake/MLBridgeConfig.cmake.in).
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char *mlbridge_component_folder();
 
 namespace mlbridge {
@@ -154,7 +154,7 @@ constexpr const char *Names<mlb_transport>[] = {
     "connect", "listen", "accept",          "listener_descriptor", "stop_listening",
     "read",    "write",  "read_descriptor", "write_descriptor",    "close"};
 
-// What is missing of the functions that this library calls, all of which a table must have.
+// The name of a missing function that this library calls; a table must have all of them.
 template <typename Table> static std::string missingIn(const Table *table) {
   static_assert(NeededSize<Table> == sizeof(uint64_t) + sizeof(Names<Table>));
   if (!table)
@@ -221,7 +221,7 @@ static Expected<const mlb_component *> openFile(const std::string &path, Compone
   return component;
 }
 
-/// What was opened or registered, by file name.
+/// The components that were opened or registered, by file name.
 static Registry<const mlb_component *> &components() {
   static auto &all = *new Registry<const mlb_component *>;
   return all;

@@ -26,7 +26,7 @@ Expected<const mlb_component *> findComponent(ComponentKind kind, std::string_vi
 /// "its function 'open' is null": what keeps the table from being used; empty if nothing does.
 std::string missingInTable(const mlb_engine &table);
 
-/// Where components are looked for, in this order; each folder once.
+/// The folders that are searched for components, in this order; each once.
 std::vector<std::string> componentFolders();
 /// The names of the components of a kind in these folders, sorted.
 std::vector<std::string> componentNames(ComponentKind kind);

@@ -20,7 +20,7 @@ inline std::string_view fromComponent(mlb_string text) {
   return text.data ? std::string_view(text.data, text.size) : std::string_view();
 }
 
-/// What mlb_component_entry returns: the name and one table, of which the other two are null.
+/// The result of mlb_component_entry: the name and one table, of which the other two are null.
 constexpr mlb_component newComponent(std::string_view name, const mlb_engine *engine,
                                      const mlb_serdes *serdes, const mlb_transport *transport) {
   constexpr uint32_t Version = 0 << 16 | 1 << 8 | 0;
@@ -48,7 +48,7 @@ private:
   mlb_error error_ = {nullptr, 0, 0};
 };
 
-/// What a function of a table returns; a failure's message is written, cut to what fits.
+/// The result of a function of a table; a failure's message is written, cut to what fits.
 mlb_code fail(mlb_error *error, const Status &status);
 
 /// For the time of a call: both refer to what they were made from.

@@ -42,7 +42,7 @@ std::string textOf(Number number) {
   return text;
 }
 
-/// What is wrong with the number as one of the type; nothing if it fits.
+/// The reason why the number is none of the type; nothing if it fits.
 std::string unfit(Number number, ElementType type, bool isFromInteger) {
   Number least = 0, most = 0;
   bool isExact = true;

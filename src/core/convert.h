@@ -50,7 +50,7 @@ template <typename F> auto withNumber(ElementType type, const F &body) {
   }
 }
 
-/// Of the spec's lengths, where Dynamic ones are 0 until it is reshaped.
+/// A tensor of the spec's lengths, where Dynamic ones are 0 until it is reshaped.
 inline Expected<Tensor> emptyTensor(const TensorSpec &spec) {
   Shape shape = spec.shape;
   std::replace(shape.begin(), shape.end(), Dynamic, int64_t{0});

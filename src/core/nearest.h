@@ -3,7 +3,7 @@
 #ifndef MLBRIDGE_CORE_NEAREST_H
 #define MLBRIDGE_CORE_NEAREST_H
 
-#include <mlbridge/status.h>
+#include <mlbridge/tensor.h>
 
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is known by a name for as long as the process lives.
+// Things that are known by a name for as long as the process lives.
 #ifndef MLBRIDGE_CORE_REGISTRY_H
 #define MLBRIDGE_CORE_REGISTRY_H
 
@@ -36,7 +36,7 @@ public:
     const auto found = values_.find(name);
     return found == values_.end() ? std::nullopt : std::optional<Value>(found->second);
   }
-  /// What has the name afterwards: the first who comes gives it.
+  /// The value that has the name afterwards: the first one that was given.
   Value findOrAdd(std::string_view name, Value value) {
     const std::lock_guard<std::mutex> guard(mutex_);
     return values_.emplace(name, std::move(value)).first->second;

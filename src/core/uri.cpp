@@ -114,7 +114,7 @@ std::string Uri::option(std::string_view key, std::string_view otherwise) const 
   return it == options.end() ? std::string(otherwise) : it->second;
 }
 
-/// What the table has for the word; null if it has nothing.
+/// The table's entry for the word; null if it has none.
 template <typename T, size_t N>
 static const T *lookUp(const std::pair<std::string_view, T> (&table)[N], std::string_view word) {
   for (const auto &[key, value] : table)

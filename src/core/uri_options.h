@@ -3,6 +3,7 @@
 #ifndef MLBRIDGE_CORE_URI_OPTIONS_H
 #define MLBRIDGE_CORE_URI_OPTIONS_H
 
+#include <mlbridge/tensor.h>
 #include <mlbridge/uri.h>
 
 #include <optional>
@@ -17,7 +18,7 @@ void takeOption(Uri &uri, const std::string &key, std::string &to);
 /// InvalidArgument: an engine, transport or function has other options than this one.
 Status unknownOption(std::string_view scheme, std::string_view key,
                      Span<const std::string_view> known);
-/// Whether the failure is that of unknownOption, maybe of a component.
+/// True if the failure is that of unknownOption, maybe of a component.
 bool isUnknownOption(const Status &status, const std::string &key);
 
 } // namespace mlbridge

@@ -116,7 +116,7 @@ Agents Agents::open(Span<const AgentSpec> specs, std::string_view uris, const Op
     auto known = opened.find(uri);
     if (known == opened.end())
       known = opened.emplace(uri, Model::open(uri, options)).first;
-    // Who starts the compiler may have named the agent of the server in the URI.
+    // The URI may name the agent of the server.
     const Expected<Uri> parsed = Uri::parse(uri);
     const bool isStated =
         !options.context.agent.empty() || (parsed && parsed->options.count("agent"));

@@ -26,7 +26,7 @@ template <typename T> bool hasOnlyFinite(const TensorView &view) {
   return true;
 }
 
-/// Of a mask.
+/// True if a mask allows nothing.
 bool isAllZero(const TensorView &view) {
   const auto *bytes = static_cast<const uint8_t *>(view.data);
   return view.count != 0 && view.type != ElementType::String &&
@@ -138,7 +138,7 @@ struct EpisodePlayer::Episode {
                                         " is bound to " + has->toString());
     return Status();
   }
-  // What reset and step have to leave behind them.
+  // Checks what reset and step have to leave behind them.
   Status checkEnvironment() const {
     if (environment.doneCalls_ > 1)
       return Status(Code::InvalidArgument, "the environment called setDone() twice");

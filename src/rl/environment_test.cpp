@@ -14,7 +14,7 @@ namespace {
 
 const Signature Steps{{TensorSpec::of<int64_t>("step")}, {TensorSpec::of<int64_t>("action")}};
 
-// What the model was told, in order.
+// The calls that the model got, in order.
 struct Notes {
   std::vector<std::string> lines;
   int failAt = -1; ///< evaluation, from 0

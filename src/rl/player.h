@@ -7,10 +7,10 @@
 
 namespace mlbridge {
 
-/// What may look into environments, Runners and Agents.
+/// Friend of Environment, Runner and Agents: runs one episode.
 struct EpisodePlayer {
   struct Episode;
-  /// What the agent has been given since it acted, when it is its turn or the end.
+  /// The agent's reward since it acted, when it is its turn or the end.
   static double rewardSince(const Environment &environment, size_t agent) {
     return agent < environment.rewards_.size() ? environment.rewards_[agent].sum : 0;
   }

@@ -27,7 +27,7 @@ struct Drive {
   uint64_t steps = 0;
   std::vector<double> rewards;
 
-  /// What each agent has been given since it acted.
+  /// The reward of each agent since it acted.
   Status reply(bool done) {
     owed = false;
     if (driven.empty())

@@ -302,7 +302,7 @@ TEST(Driver, ASecondOneIsToldThatTheEnvironmentIsBusy) {
   (void)result.get();
 }
 
-/// As large as any observation.
+/// A seed as large as any observation.
 class LargeEnvironment final : public Environment {
 public:
   const Signature &signature() const override { return signature_; }

@@ -26,7 +26,7 @@ struct Chosen {
   bool isMaskOwn = false; ///< of the model; otherwise the last input, which the model doesn't see
 };
 
-/// Whether an element is not zero.
+/// True if an element is not zero.
 bool allowsAt(const TensorView &mask, size_t index) {
   // A byte that is to be a bool may have another value than 0 and 1.
   return withNumber(mask.type == ElementType::Bool ? ElementType::UInt8 : mask.type, [&](auto tag) {
@@ -42,7 +42,7 @@ bool allowsAt(const TensorView &mask, size_t index) {
 template <typename T> constexpr T minusInfinity() { return -std::numeric_limits<T>::infinity(); }
 template <> constexpr Half minusInfinity<Half>() { return Half{0xfc00}; }
 
-/// What is wrong with a mask of these logits; nothing if its shape can be theirs, or that of one
+/// The error of a mask of these logits; nothing if its shape can be theirs, or that of one
 /// row.
 Status checkMask(const TensorSpec &mask, const TensorSpec &logits) {
   const Shape &m = mask.shape, &l = logits.shape;
@@ -238,7 +238,7 @@ public:
   ChoosingModel(std::shared_ptr<ModelBackend> inner, Choosing how)
       : ModelWrapper(std::move(inner)), how_(std::move(how)) {}
 
-  /// Of the only agent, or of one of several. Errors: what choosing from it is not possible for.
+  /// The choice for an agent, "" for the only one. Errors: why it is not possible to choose.
   Expected<const Chosen *> chosenOf(const std::string &agent) const {
     const std::lock_guard<std::mutex> guard(lock_);
     if (const auto known = agents_.find(agent); known != agents_.end())

@@ -117,12 +117,12 @@ const Signature *Model::modelSignature() const {
   return opened_->backend->signatureOf(bound_->agent).valueOr(nullptr);
 }
 
-// Whether the names, with commas between them, have this one.
+// True if the names, with commas between them, have this one.
 static bool lists(const std::string &names, const std::string &name) {
   return ("," + names + ",").find("," + name + ",") != std::string::npos;
 }
 
-// What an engine left out of a model's signature, and the pass asks for.
+// The reason why an engine left an output out of a model's signature, if the pass asks for it.
 static Status withLeftOut(const Status &status, const Signature &asked, const Metadata &metadata) {
   for (const TensorSpec &output : asked.outputs)
     if (const auto why = metadata.find("onnx.left_out." + output.name);

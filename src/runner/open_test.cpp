@@ -97,7 +97,7 @@ TEST(LinkedEngine, OpensByTheNameThatItWasRegisteredUnder) {
   mlb_engine old = table;
   old.size = 8;
   EXPECT_EQ(registerEngine("tfaot", "old", old).code(), Code::InvalidArgument);
-  // Of the functions none may be missing.
+  // None of the functions may be missing.
   for (size_t at = sizeof(uint64_t); at < offsetof(mlb_engine, open_memory); at += sizeof(void *)) {
     mlb_engine broken = table;
     std::memset(reinterpret_cast<char *>(&broken) + at, 0, sizeof(void *));

@@ -20,7 +20,7 @@
 namespace mlbridge {
 namespace {
 
-/// That of zlib and PNG.
+/// The CRC of zlib and PNG.
 uint32_t crc32(std::string_view bytes) {
   static const std::array<uint32_t, 256> table = [] {
     std::array<uint32_t, 256> made{};
@@ -172,7 +172,7 @@ public:
 
   std::mutex lock; ///< for everything below
 
-  /// Whose it is; a fork's child makes its own.
+  /// The process that it belongs to; a fork's child makes its own.
   uint64_t process() const { return process_; }
   void leave() {
     if (file_ >= 0)

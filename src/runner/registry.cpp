@@ -2,6 +2,7 @@
 // Schemes: built in, registered by the program, or found as components.
 #include "runner/registry.h"
 #include "core/nearest.h"
+#include "core/uri_options.h"
 
 #include "conversation/remote.h"
 #include "core/component.h"
@@ -90,7 +91,7 @@ OpenedBackend openServer(const Uri &uri, const OpenOptions &options) {
   return uri.options.count("call") ? openUnary(uri, options) : openRemote(uri, options);
 }
 
-/// Whether the place of such a URI may be a file; functions have no place, servers another one.
+/// True if the place of such a URI may be a file; functions have no place, servers another one.
 bool mayBeFile(std::string_view scheme) {
   return scheme != "function" && scheme != "pipe" && scheme != "shm" && scheme != "unix" &&
          scheme != "grpc";
@@ -172,7 +173,7 @@ std::vector<std::string> knownSchemes() {
   return all;
 }
 
-/// What refused an option knows only those of its own: names also the options of every model.
+/// The refusal of an option, which knows only those of one engine, with those of every model.
 static Status withModelOptions(const Status &refused, const Uri &uri) {
   for (const auto &[key, value] : uri.options) {
     if (!isUnknownOption(refused, key))

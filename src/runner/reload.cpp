@@ -6,6 +6,7 @@
 #include "runner/registry.h"
 
 #include "core/convert.h"
+#include "core/uri_options.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +19,7 @@ namespace {
 
 using Clock = Deadline::Clock;
 
-/// What tells one version of a file from another: replaced by rename, it has another inode.
+/// The identity of one version of a file: replaced by rename, it has another inode.
 uint64_t versionOf(const std::string &path, uint64_t hash) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0)
@@ -46,7 +47,7 @@ bool decides(const std::string &key) {
   return key.compare(0, 9, "mlbridge.") != 0 && key.compare(0, 5, "onnx.") != 0;
 }
 
-/// What keeps the new model from taking the place of the old one.
+/// The reason why the new model can't take the place of the old one.
 Status compare(const ModelBackend &fresh, const Signature &signature, const Metadata &metadata) {
   if (!fresh.signature() || *fresh.signature() != signature)
     return makeError(Code::Mismatch, "the new file has another signature: ",

@@ -59,7 +59,7 @@ protected:
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  /// As a trainer should: atomically.
+  /// Replaces the file as a trainer should: atomically.
   void replace(const std::string &text) const {
     std::ofstream(path + ".new") << text;
     ASSERT_EQ(std::rename((path + ".new").c_str(), path.c_str()), 0);
@@ -143,7 +143,7 @@ TEST_F(Reload, AFileThatCannotBeUsedLeavesTheOldModelAndIsToldOnce) {
   }
   std::filesystem::remove(path);
   EXPECT_EQ(runner.evaluate<float>().valueOr(-1.f), 1.f);
-  // Where it comes from may change.
+  // The origin of the model may change.
   replace("4 - a second");
   EXPECT_EQ(runner.evaluate<float>().valueOr(-1.f), 4.f);
   EXPECT_EQ(statistic(model, "reload.error"), "");

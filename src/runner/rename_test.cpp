@@ -13,7 +13,7 @@ namespace {
 
 using namespace testing;
 
-// As scikit-learn exports a classifier.
+// A classifier as scikit-learn exports it.
 const Signature Classifier{{TensorSpec::of<float>("X", {Dynamic, 2})},
                            {TensorSpec::of<int64_t>("label", {Dynamic}),
                             TensorSpec::of<float>("probabilities", {Dynamic, 2})}};
@@ -146,7 +146,7 @@ TEST_P(RenameOver, OfAServersTensors) {
   expectAnswers(address + "?rename=features:X,action:label");
   expectAnswers(address +
                 "?rename=features:X,p:probabilities&choose=argmax&choose_as=action&choose_from=p");
-  // Who states no signature has the new names, too.
+  // A caller that states no signature has the new names, too.
   Runner runner = open(address + "?rename=features:X");
   ASSERT_TRUE(runner.set("features", {0.5F, 2.F})) << runner.status().toString();
   ASSERT_TRUE(runner.evaluate()) << runner.status().toString();

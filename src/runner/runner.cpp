@@ -11,7 +11,7 @@
 
 namespace mlbridge {
 
-// What a Runner carries that was default-constructed or moved from.
+// The failure of a Runner that was default-constructed or moved from.
 static const Status &noModel() {
   static const auto *status = new Status(Code::Unavailable, "no model was opened");
   return *status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the components json and protobuf share: a codec behind the table of mlbridge/component.h.
+// The base of the components json and protobuf: a codec behind the table of mlbridge/component.h.
 #ifndef MLBRIDGE_SERDES_COMPONENT_CODEC_H
 #define MLBRIDGE_SERDES_COMPONENT_CODEC_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the library does with a serdes component that does not keep its promises.
+// The library against a serdes component that does not keep its promises.
 #include "serdes/serdes.h"
 #include "testing/tensors.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What every serdes must do, whatever its bytes look like.
+// The duties of every serdes, whatever its bytes look like.
 #include "testing/built.h"
 #include "testing/tensors.h"
 

@@ -231,7 +231,7 @@ size_t findNoBool(const uint8_t *bytes, size_t count) {
                              bytes);
 }
 
-/// Those of components: by name, and by the URI of their options.
+/// The serdes of components: by name, and by the URI of their options.
 static Registry<std::shared_ptr<const SerDes>> &opened() {
   static auto &all = *new Registry<std::shared_ptr<const SerDes>>;
   return all;
@@ -244,7 +244,7 @@ Expected<const SerDes *> serdesNamed(std::string_view name) {
     return known->get();
   Expected<const mlb_component *> component = findComponent(ComponentKind::SerDes, name);
   if (!component) {
-    // What belongs to MLBridge says itself what it needs.
+    // A component of MLBridge says itself what it needs.
     if (component.status().code() != Code::NotFound || name == "json" || name == "protobuf")
       return component.status();
     std::vector<std::string> known = componentNames(ComponentKind::SerDes);

@@ -12,7 +12,7 @@
 
 namespace mlbridge {
 
-/// Where decode puts what it reads.
+/// The receiver of tensors that decode reads.
 class TensorSink {
 public:
   virtual ~TensorSink() = default;
@@ -32,7 +32,7 @@ class Codec {
 public:
   virtual ~Codec() = default;
 
-  /// Where each tensor lies in a message of fixed size, so that a message can be written and read
+  /// The place of each tensor in a message of fixed size, so that a message can be written and read
   /// in place.
   struct Layout {
     std::vector<size_t> offsets; ///< multiples of 8
@@ -62,7 +62,7 @@ public:
   /// Hostile input: Protocol for anything that is not exactly one message for these specs. The
   /// message lies in a Buffer, so that 64 bytes after its end are readable.
   virtual Status decode(Span<const uint8_t> message, TensorSink &sink) const = 0;
-  /// Whether encodeAround leaves large tensors out, and decodeAround takes them from elsewhere.
+  /// True if encodeAround leaves large tensors out, and decodeAround takes them from elsewhere.
   virtual bool goesAround() const { return false; }
   /// The same of a message whose external spans lie elsewhere; their offsets are those in
   /// `message`. They are offered to the sink and never looked at here. Gaps are numbers, none is
@@ -71,14 +71,14 @@ public:
                               TensorSink &sink) const;
 };
 
-/// What encode demands of its caller. Errors: InvalidArgument.
+/// Checks what encode demands of its caller. Errors: InvalidArgument.
 Status checkViews(const std::string &serdes, Span<const TensorSpec> specs,
                   Span<const TensorView> tensors);
 
 /// The first byte that is neither 0 nor 1, or `count`.
 size_t findNoBool(const uint8_t *bytes, size_t count);
 
-/// Of a signature, for a serdes whose messages differ.
+/// A side of a signature, for a serdes whose messages differ.
 enum class Side : uint8_t { Inputs, Outputs };
 
 class SerDes {
@@ -104,7 +104,7 @@ Expected<const SerDes *> serdesNamed(std::string_view name);
 /// codecs.
 std::unique_ptr<SerDes> newComponentSerDes(std::string name, const mlb_serdes *table);
 
-/// What a URI chooses.
+/// The serdes that a URI chooses.
 struct ChosenSerDes {
   const SerDes *serdes = nullptr; ///< lives for ever
   std::string name;               ///< in a hello
@@ -114,7 +114,7 @@ struct ChosenSerDes {
 /// the user's own: they make "protobuf:REQUEST/REPLY" of "protobuf". Errors: those of serdesNamed,
 /// InvalidArgument.
 Expected<ChosenSerDes> serdesOf(const Uri &uri);
-/// Whether an option of a URI is for serdesOf.
+/// True if an option of a URI is for serdesOf.
 bool isSerDesOption(std::string_view key);
 
 } // namespace mlbridge

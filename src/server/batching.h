@@ -37,7 +37,7 @@ public:
   void recordSuccess() { penalty_ /= 2; }
   /// Requests that wait or are being answered.
   uint32_t open() const { return open_; }
-  /// Whether another request is to be expected soon.
+  /// True if another request is to be expected soon.
   bool isAwaited() const { return open_ < most_ && neededPrompt_ == 0; }
 
 private:

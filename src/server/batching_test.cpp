@@ -68,7 +68,7 @@ TEST(Asking, WhoIsWaitedForInVainIsSoOnlySeldom) {
   }
   EXPECT_LE(vain, 14);
   EXPECT_GE(vain, 5);
-  // Who is slow is never prompt.
+  // A slow connection is never prompt.
   Clock slow;
   slow.pace.begin(slow.now);
   slow.pace.recordTimeout();

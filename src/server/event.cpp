@@ -379,7 +379,7 @@ Status Event::reply(Span<const double> rewards, bool done, bool truncated) {
   return reply();
 }
 
-/// What an environment says before its answer.
+/// Sends the turn that an environment says before its answer.
 Status Event::State::sendTurn() {
   if (event.kind == EventKind::Request)
     return Status();

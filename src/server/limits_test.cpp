@@ -465,7 +465,7 @@ TEST(Beginning, OfManyServersAtOnePathExactlyOneListens) {
       TemporaryFolder folder;
       const std::string uri = addressOf(kind, folder);
       if (round % 2 && std::string(kind) != "rendezvous" && std::string(kind) != "pipe") {
-        // What a server left that was killed.
+        // A socket that a killed server has left.
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         (folder / "s").copy(address.sun_path, sizeof address.sun_path - 1);

@@ -96,7 +96,7 @@ void ServerLoop::wake() const {
 ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
   if (handover_.yields()) {
     Outcome outcome = Outcome::TimedOut;
-    // Who is awake is looked at without a system call.
+    // Polling sessions that are awake takes no system call.
     const auto glance = [&] {
       if (!attend(false))
         return false;

@@ -69,7 +69,7 @@ private:
   static constexpr Duration ListenAgainAfter = std::chrono::milliseconds(100);
   /// After so many turns that found something without a system call, others get theirs.
   static constexpr int TurnsWithoutWait = 16;
-  /// As many looks at those that are awake for one at all.
+  /// Sessions that are awake are polled so many times for each poll of all of them.
   static constexpr int LooksWithoutWait = 8;
   static constexpr Duration HelpAfter = std::chrono::milliseconds(5);
   static constexpr int MostAccepted = 16; ///< in one turn
@@ -109,15 +109,15 @@ private:
   /// a listener. Only for a listener that is driven.
   Descriptor wakes_;
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;
-  /// Whose channels are quiet and have not said that they sleep: those that were read lately.
+  /// Sessions whose channels are quiet and have not said that they sleep: those read lately.
   std::vector<std::shared_ptr<Session>> awake_, ready_;
   std::atomic<bool> anyAwake_{false};
-  /// Whose turn ended before all was handled.
+  /// Sessions whose turn ended before all was handled.
   std::vector<std::shared_ptr<Session>> cut_;
   bool moreToAccept_ = false;
   std::atomic<bool> hasMore_{false}; ///< one of both
   uint64_t turnNumber_ = 0;
-  /// Who may not have shaken hands yet, and since when.
+  /// Sessions that may not have shaken hands yet, and since when they are there.
   std::deque<std::pair<Deadline::Clock::time_point, uint64_t>> strangers_;
   std::atomic<bool> hasStrangers_{false};
   std::atomic<int> turnsWithoutWait_{0};
@@ -149,7 +149,7 @@ struct Event::State : TensorSink {
   bool done = false; ///< the answer ends the episode
   bool truncated = false;
   TurnMessage turn; ///< of an environment with several agents
-  /// Whose observation it is, if not that of the agent that acted.
+  /// The stream that the observation is for, if not that of the agent that acted.
   std::shared_ptr<ServerStream> answering;
 
   ServerStream &stream() const { return *event.stream; }

@@ -62,15 +62,15 @@ private:
   uint64_t bytes_ = 0;
 };
 
-/// What a decoded string takes besides its bytes, here and as an object of Python.
+/// The bytes that a decoded string takes besides its bytes, here and as an object of Python.
 inline constexpr uint64_t CostOfString = 96;
 
-/// What so many elements take when they are decoded.
+/// The bytes that so many elements take when they are decoded.
 inline uint64_t costOf(ElementType type, uint64_t count) {
   return count * (type == ElementType::String ? CostOfString : sizeOf(type));
 }
 
-/// What a stream with this signature takes.
+/// The bytes that a stream with this signature takes.
 uint64_t costOf(const Signature &signature);
 
 } // namespace mlbridge

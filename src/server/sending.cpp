@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a session says. Nothing blocks: what the channel does not take waits.
+// The messages that a session sends. Nothing blocks: bytes that the channel does not take wait.
 #include "server/session.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace mlbridge {
 
 namespace {
 
-// Of what is asked for at no cost, far less may wait than of replies.
+// Messages that a peer gets at no cost may wait in far smaller numbers than replies.
 constexpr uint64_t MostUnsentControl = 8 << 20;
 
 bool isControl(FrameKind kind) {
@@ -123,7 +123,7 @@ void Session::push(QueuedEvent event) {
     host_.waiting.push_back(shared_from_this());
 }
 
-/// What takes no answer: the oldest of its stream gives way.
+/// Queues an event that takes no answer: the oldest of its stream gives way.
 void Session::pushEpisode(QueuedEvent event) {
   const std::shared_ptr<ServerStream> stream = event.stream;
   push(std::move(event));
@@ -197,7 +197,7 @@ void Session::endStream(ServerStream &stream, const Status &why) {
   if (const std::shared_ptr<ServerStream> driver = host_.driver.lock();
       driver && driver->inEpisode && driver.get() != &stream && find(driver->id) != driver.get())
     return; // another one drives
-  // That it leaves between episodes, once is enough.
+  // An environment is told once only that its driver leaves between episodes.
   if (!stream.inEpisode && !events_.empty() && events_.back().kind == EventKind::EpisodeEnd)
     return;
   stream.inEpisode = false;

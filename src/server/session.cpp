@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "server/session.h"
 
+#include "core/backend.h"
 #include "core/bind.h"
 #include "core/message.h"
 
@@ -19,7 +20,7 @@ constexpr size_t MaxCancelled = 4096;
 constexpr size_t MostPong = 64;
 // A turn ends after this time, whatever the frames are; less, if many have theirs.
 constexpr Duration TurnTime = std::chrono::microseconds(100);
-// What a connection takes by itself: what it reads into, its channel, what the system keeps.
+// The cost of a connection by itself: what it reads into, its channel, what the system keeps.
 constexpr uint64_t CostOfConnection = 80 << 10;
 // Control messages leave no more behind.
 constexpr size_t MostControlKept = 16 << 10;
@@ -261,9 +262,10 @@ Status Session::onOpenStream(const FrameHeader &header) {
     return open.status().code() == Code::LimitExceeded ? refuse(open.status()) : open.status();
   const Signature *own = host_.options.signature ? &*host_.options.signature : nullptr;
   if (const std::vector<AgentSpec> &agents = host_.options.agents; !agents.empty()) {
-    const int agent = findAgent(agents, open->agent);
+    const int agent = findAgent(agents, open->context.agent);
     if (agent < 0)
-      return refuse(Status(Code::NotFound, "the server has no agent '" + open->agent + "'"));
+      return refuse(
+          Status(Code::NotFound, "the server has no agent '" + open->context.agent + "'"));
     own = &agents[static_cast<size_t>(agent)].signature;
   }
   if (own) {
@@ -347,7 +349,7 @@ Status Session::onReset(const FrameHeader &header) {
   return enqueue(header, std::move(event));
 }
 
-/// What is to be answered.
+/// Queues something that is to be answered.
 Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
   ServerStream *stream = find(header.stream);
   if (!stream) // refused before; the compiler knows or will
@@ -361,7 +363,7 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
                   host_.options.environment
                       ? "an environment is served here: it takes reset and step"
                       : "a model is served here: it takes requests, it cannot be driven");
-  // Who has nothing waiting may always ask.
+  // A connection that has nothing waiting may always ask.
   if (queuedRequests_ && (host_.queuedRequests >= host_.options.maxQueued ||
                           queuedRequests_ >= host_.options.maxStreams))
     return refuse(Code::Busy,
@@ -416,7 +418,7 @@ Status Session::onEpisode(const FrameHeader &header) {
     if (!begin)
       return begin.status();
     event.kind = EventKind::EpisodeBegin;
-    // What is not stated stays as it was.
+    // A text that is not stated stays as it was.
     auto context = std::make_shared<CallContext>(*lastContext(*stream));
     event.charge.set(account_, begin->episode.size() + begin->unit.size());
     setEpisode(*context, begin->episode, begin->unit);

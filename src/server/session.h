@@ -17,7 +17,7 @@
 
 namespace mlbridge {
 
-/// What sessions share.
+/// The state that sessions share.
 struct SessionHost {
   ServerOptions options;
   ChosenSerDes messages; ///< of the user's own, if the server's address names them
@@ -53,10 +53,10 @@ public:
   bool isHandshakeDone() const { return handshakeDone_; }
   bool hasUnsent() const { return !unsent_.empty(); }
   uint64_t unsentSize() const { return unsent_.size(); }
-  /// What is kept for it.
+  /// The account of the memory that is kept for it.
   const std::shared_ptr<MemoryAccount> &account() const { return account_; }
   RequestPace pace;
-  /// Whether it may send a request now.
+  /// True if it may send a request now.
   bool mayAsk() const {
     return handshakeDone_ && !closed_ && (streams_.empty() || streams_.size() > pace.open());
   }
@@ -79,13 +79,13 @@ public:
   void evict(const Status &why);
   /// Gives back storage that is only kept to be used again. Whether there was any.
   bool dropSpares();
-  /// Whether storage of what has been answered may be kept for what comes.
+  /// True if storage of what has been answered may be kept for what comes.
   bool maySpare() const;
   void sayGoodbye(std::string_view text);
 
   /// Closes the channel of a closed session. Its events may live on.
   void dropChannel();
-  /// Whether nobody waits for this answer any more. Forgets what it knew of it.
+  /// True if nobody waits for this answer any more. Forgets what it knew of it.
   bool takeCancelled(const ServerStream &stream, uint64_t request);
   /// Frame header in the first FrameHeaderSize bytes, payload behind it. Errors: Closed,
   /// LimitExceeded.

@@ -59,12 +59,12 @@ struct ServerStream {
   std::unique_ptr<OutputStorage> spareOutputs;
 };
 
-/// Whether somebody waits for an answer.
+/// True if somebody waits for an answer.
 inline bool isAsked(EventKind kind) {
   return kind == EventKind::Request || kind == EventKind::Reset || kind == EventKind::Step;
 }
 
-/// What waits for the policy.
+/// An event that waits for the policy.
 struct QueuedEvent {
   EventKind kind = EventKind::Request;
   std::shared_ptr<Session> session; ///< once it was taken out of that one's queue

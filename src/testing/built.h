@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What tests must know of the build that they are part of. Only built.cpp is compiled with its
+// Facts about the build that tests are part of. Only built.cpp is compiled with its
 // paths, so that a compiler cache has the tests' other objects for a clone in another folder.
 #ifndef MLBRIDGE_TESTING_BUILT_H
 #define MLBRIDGE_TESTING_BUILT_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What of a long campaign every run of the tests does.
+// The part of a long campaign that every run of the tests does.
 #ifndef MLBRIDGE_TESTING_CAMPAIGN_H
 #define MLBRIDGE_TESTING_CAMPAIGN_H
 

@@ -58,7 +58,7 @@ public:
     appendMessage(to, FrameKind::OpenStream, stream, open);
   }
 
-  /// What the server takes of it at once; `from` is the first byte that it has not taken yet.
+  /// Sends what the server takes of it at once; `from` is the first byte that it has not taken yet.
   bool offer(const Buffer &bytes, size_t &from) {
     while (from < bytes.size()) {
       const iovec part{const_cast<uint8_t *>(bytes.data()) + from, bytes.size() - from};
@@ -104,7 +104,7 @@ public:
       found += frame.header.kind == kind;
     return found;
   }
-  /// What the server said of the whole connection; Ok if nothing.
+  /// The server's error for the whole connection; Ok if there is none.
   Status verdict() {
     for (const Frame &frame : frames)
       if (frame.header.kind == FrameKind::Error && frame.header.stream == 0)

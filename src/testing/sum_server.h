@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the tests of the server share: a model that adds and doubles, and addresses of each kind.
+// Shared by the tests of the server: a model that adds and doubles, and addresses of each kind.
 #ifndef MLBRIDGE_TESTING_SUM_SERVER_H
 #define MLBRIDGE_TESTING_SUM_SERVER_H
 

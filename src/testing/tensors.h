@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the tests and the fuzzer of serdes share: a sink of tensors, comparison by bits, and random
+// Shared by the tests and the fuzzer of serdes: a sink of tensors, comparison by bits, and random
 // specs and values from a seed.
 #ifndef MLBRIDGE_TESTING_TENSORS_H
 #define MLBRIDGE_TESTING_TENSORS_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which transport a scheme names: one of those that are built in, or a component's.
+// The transport of a scheme: one of those that are built in, or a component's.
 #include "transport/builtin.h"
 
 #include "core/component.h"

@@ -33,7 +33,7 @@ public:
   static constexpr Duration Quick = std::chrono::microseconds(150);
   /// Quick turns before the first try, and the fewest and the most before others.
   static constexpr int FirstTurns = 32, LeastTurns = 64, MostTurns = 1 << 14;
-  /// What a try may lose at first, and what earnings are good for.
+  /// The loss that a try may make at first, and the most that earnings are good for.
   static constexpr Duration Grant = std::chrono::microseconds(100);
   static constexpr Duration MostEarned = std::chrono::milliseconds(1);
   /// After so many failures in a row the wait grows no more.

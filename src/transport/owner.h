@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whose a file or a peer is: another user's could read what is sent, and answer.
+// The owner of a file or a peer: another user could read what is sent, and answer.
 #ifndef MLBRIDGE_TRANSPORT_OWNER_H
 #define MLBRIDGE_TRANSPORT_OWNER_H
 
@@ -11,7 +11,7 @@
 
 namespace mlbridge {
 
-/// Of a server, seen from a compiler: this user's, or the superuser's.
+/// A compiler trusts a server of this user or of the superuser.
 inline bool isTrusted(uid_t user) { return user == ::geteuid() || user == 0; }
 
 /// InvalidArgument; `what` begins with the scheme.

@@ -89,8 +89,8 @@ Expected<Descriptor> connectSocket(const std::string &scheme, const std::string 
 
 namespace {
 
-/// Whether the socket is one that nobody answers any more. That it can't be reached for another
-/// reason, such as too few descriptors, doesn't say so.
+/// True if the socket is one that nobody answers any more. A failure for another reason,
+/// such as too few descriptors, doesn't say so.
 bool isLeftBehind(const sockaddr_un &address) {
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   return socket &&
@@ -99,9 +99,9 @@ bool isLeftBehind(const sockaddr_un &address) {
          errno == ECONNREFUSED;
 }
 
-/// Of all servers that begin in a folder one at a time looks who is there and takes the place. The
-/// lock is on the folder itself, so that nothing is left behind. None where there are no locks, the
-/// folder can't be read, or a stranger keeps the lock.
+/// One server at a time, of those that begin in a folder, checks for others and takes the place.
+/// The lock is on the folder itself, so that nothing is left behind. None where there are no locks,
+/// the folder can't be read, or a stranger keeps the lock.
 Descriptor lockFolderOf(const std::string &path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);

@@ -54,11 +54,11 @@ public:
   virtual ~Arena() = default;
   /// At least `size` bytes; null if there is no room.
   virtual std::shared_ptr<const ArenaSlot> take(size_t size) = 0;
-  /// What the peer says that it took. Errors: Protocol, LimitExceeded.
+  /// A part that the peer says that it took. Errors: Protocol, LimitExceeded.
   virtual Expected<std::shared_ptr<ArenaView>> view(uint64_t offset, uint64_t capacity) const = 0;
 };
 
-/// What to wait for, and, afterwards, what may go on.
+/// The directions to wait for, and, afterwards, those that may go on.
 struct Readiness {
   bool read = false;
   bool write = false;
@@ -86,7 +86,7 @@ public:
   virtual ~Channel() = default;
   /// At least one byte, or 0 if it would block. Errors: Closed (end of file, or the peer is gone).
   virtual Expected<size_t> read(uint8_t *to, size_t size) = 0;
-  /// What was taken, or 0 if it would block. Never raises SIGPIPE. Errors: Closed.
+  /// The number of bytes taken, or 0 if it would block. Never raises SIGPIPE. Errors: Closed.
   virtual Expected<size_t> write(const iovec *parts, int count) = 0;
   /// For poll: readable, or hung up, when read may go on.
   virtual int readDescriptor() const = 0;
@@ -97,10 +97,10 @@ public:
   /// A further descriptor whose error condition means that the peer is gone; -1 if the others tell.
   virtual int hangUpDescriptor() const { return -1; }
 
-  /// Whether the descriptors tell of input and room only to an end that said that it sleeps, so
+  /// True if the descriptors tell of input and room only to an end that said that it sleeps, so
   /// that a peer which is awake costs no system call.
   virtual bool isQuiet() const { return false; }
-  /// Which of the wanted things may go on, seen without a system call; what cannot be seen so may.
+  /// The wanted directions that may go on, seen without a system call; unseen ones may.
   /// Reading is looked for by the reader, writing by the writer.
   virtual Readiness look(Readiness wanted) const { return wanted; }
   /// Before waiting on the descriptors of a quiet channel; holds until the next read or write.
@@ -110,7 +110,7 @@ public:
   /// which reading tells). EINTR goes on waiting. Errors: DeadlineExceeded.
   virtual Expected<Readiness> wait(Readiness wanted, Deadline deadline);
 
-  /// What may be wrong with the address, if the peer broke the protocol; empty if nothing is known.
+  /// The likely mistake in the address, if the peer broke the protocol; empty if none is known.
   virtual const char *advice() const { return ""; }
   /// Null if there is none.
   virtual std::shared_ptr<Arena> arena() const { return nullptr; }
@@ -127,7 +127,7 @@ public:
   /// The place where it listens in the end; empty if that is what the URI says.
   virtual std::string place() const { return {}; }
 
-  /// Whether input and output go on only while somebody drives them, whatever the descriptors say.
+  /// True if input and output go on only while somebody drives them, whatever the descriptors say.
   virtual bool isDriven() const { return false; }
   /// Works until the deadline, until something has happened that the descriptors tell, or until it
   /// is interrupted. Several threads may.
@@ -155,7 +155,7 @@ public:
   virtual Expected<std::unique_ptr<Listener>> listen(const Uri &uri) const = 0;
   /// For a URI with the option `call`. Errors: those of connect, and Unsupported.
   virtual Expected<std::unique_ptr<Caller>> caller(const Uri &uri, Deadline deadline) const;
-  /// Whether a handshake that got no answer may have met the remains of an earlier conversation, so
+  /// True if a handshake that got no answer may have met the remains of an earlier conversation, so
   /// that connecting once more makes sense.
   virtual bool mayBeStale() const { return false; }
   /// The options of a URI that this transport understands itself.

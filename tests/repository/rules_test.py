@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import json
 import os
 import re
 import subprocess
+import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,3 +122,53 @@ def test_the_environment_of_a_user_means_nothing_to_a_program_with_more_rights()
         if ours and "inputs" not in place.parts and path.suffix in (".h", ".c", ".cpp", ".in"):
             bad += [str(place)] if call.search(text(path)) else []
     assert not bad, bad
+
+
+# Where the rules of language hold. Add a folder once it is clean.
+CLEAN = (
+    *("include", "fuzz", "python/extension", "tools/rooms.py"),
+    *(f"src/{room}" for room in ("c", "conversation", "core", "rl", "runner", "serdes", "server")),
+    *("src/testing", "src/transport", "tests/c-api"),
+    *(f"examples/{name}" for name in ("bucketize", "graph-engine", "pass-plugin", "yaml-serdes")),
+)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+BARE = re.compile(r"(?:Of|That of|Those of|As of)\b")
+NAMES = {"Its", "its", "Of", "Way", "Said", "Right"}
+# A comment, text in quotes, or a word.
+CXX = re.compile(
+    r"/\*.*?\*/|(?://[^\n]*(?:\n\s*(?=//))?)+|\"(?:\\.|[^\"\\\n])*\"|[A-Za-z_]\w*", re.S
+)
+
+
+def comments_and_names(path: Path) -> tuple[list[str], set[str]]:
+    """The comments and docstrings of a source, without their marks, and the names in its code."""
+    source = text(path)
+    if path.suffix != ".py":
+        tokens = CXX.findall(source)
+        comments = [t for t in tokens if t.startswith("/")]
+        return [re.sub(r"^[/*!<\s]+", "", c) for c in comments], set(tokens)
+    tree = ast.parse(source)
+    nodes = [n for n in ast.walk(tree) if isinstance(n, DOCUMENTED)]
+    found = [doc for n in nodes if (doc := ast.get_docstring(n))]
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    lines = {
+        t.start[0]
+        for t in tokens
+        if t.type == tokenize.COMMENT and not t.line[: t.start[1]].strip()
+    }
+    for token in tokens:
+        if token.type == tokenize.COMMENT and token.start[0] - 1 not in lines:
+            found.append(token.string.lstrip("#: "))
+    return found, {t.string for t in tokens if t.type == tokenize.NAME}
+
+
+def test_comments_have_a_subject_and_names_are_nouns() -> None:
+    bad = []
+    for path in files():
+        place = path.relative_to(ROOT)
+        if path.suffix not in CODE or not any(place.is_relative_to(folder) for folder in CLEAN):
+            continue
+        comments, names = comments_and_names(path)
+        bad += [f"{place}: {c.splitlines()[0][:80]}" for c in comments if BARE.match(c)]
+        bad += [f"{place}: {name} is no name" for name in sorted(names & NAMES)]
+    assert not bad, "\n".join(bad)

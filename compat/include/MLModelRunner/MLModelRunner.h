@@ -44,7 +44,7 @@ public:
   Kind getKind() const { return Type; }
   SerDesKind getSerDesKind() const { return SerDesType; }
   virtual void requestExit() {}
-  /// Of a gRPC runner that serves: setting it ends the server. Null otherwise.
+  /// Setting it ends the server of a gRPC runner that serves. Null otherwise.
   std::promise<void> *exit_requested = nullptr;
 
   /// Sets features: pairs of a name and an int, long, float, double, bool, string, or a vector of

@@ -117,7 +117,7 @@ private:
     else
       wrongType(field);
   }
-  /// Whether a field of that type can have the value.
+  /// True if a field of that type can have the value.
   template <typename T, typename Value> bool canBe(const Field &field, Value value) {
     if constexpr (std::is_floating_point_v<T>) {
       return true;
@@ -138,7 +138,7 @@ private:
     }
   }
 
-// Of the types of fields that are numbers: protobuf's kind and the names of its functions.
+// For each type of a number field, protobuf's kind and the names of its functions.
 #define MLBRIDGE_COMPAT_NUMBERS(M)                                                                 \
   M(INT32, Int32, int32_t)                                                                         \
   M(INT64, Int64, int64_t)                                                                         \

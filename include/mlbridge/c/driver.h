@@ -16,11 +16,11 @@ typedef struct mlbridge_driver mlbridge_driver;
  * is a minute; that of the URI takes precedence. */
 mlbridge_driver *mlbridge_driver_open(const char *uri, int64_t deadline);
 void mlbridge_driver_close(mlbridge_driver *driver); /* leaves */
-/* Of the last call. The message lives until the next one. */
+/* The result of the last call. The message lives until the next one. */
 mlbridge_code mlbridge_driver_code(const mlbridge_driver *driver);
 const char *mlbridge_driver_message(const mlbridge_driver *driver);
 
-/* What the environment says of itself; null if it says nothing of the key. */
+/* The metadata of the environment; null if it says nothing of the key. */
 const char *mlbridge_driver_metadata(const mlbridge_driver *driver, const char *key);
 /* The number of agents; 1 for a single one without a name. Names and signatures live as long as the
  * driver; null past the last one. */
@@ -42,8 +42,8 @@ bool mlbridge_driver_is_truncated(const mlbridge_driver *driver);
 double mlbridge_driver_reward(const mlbridge_driver *driver, uint64_t agent);
 uint64_t mlbridge_driver_steps(const mlbridge_driver *driver); /* actions applied */
 
-/* Where an output of numbers of the agent that acts is written before step; null, with the code,
- * for a wrong name or type. `resize` sets its lengths. */
+/* The memory of an output of numbers, of the agent that acts, to be written before step; null, with
+ * the code, for a wrong name or type. `resize` sets its lengths. */
 void *mlbridge_driver_action(mlbridge_driver *driver, const char *name, mlbridge_type type,
                              uint64_t *count);
 void *mlbridge_driver_resize_action(mlbridge_driver *driver, const char *name, mlbridge_type type,

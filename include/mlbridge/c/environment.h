@@ -13,9 +13,9 @@ extern "C" {
 
 /* Used by one thread at a time. */
 typedef struct mlbridge_environment mlbridge_environment;
-/* What a callback sees; valid during the call. */
+/* An observation, as a callback sees it; valid during the call. */
 typedef struct mlbridge_observation mlbridge_observation;
-/* What an agent decided; valid during the call. */
+/* The decision of an agent; valid during the call. */
 typedef struct mlbridge_action mlbridge_action;
 
 /* The Runner that holds the inputs of the agent that acts next, which belongs to the library. A
@@ -26,7 +26,7 @@ mlbridge_runner *mlbridge_observation_for_agent(mlbridge_observation *observatio
 mlbridge_runner *mlbridge_observation_for_agent_named(mlbridge_observation *observation,
                                                       const char *agent);
 
-/* Who acted, and the Runner whose outputs (mlbridge_output) are the action. */
+/* The agent that acted, and the Runner whose outputs (mlbridge_output) are the action. */
 uint64_t mlbridge_action_agent(const mlbridge_action *action);
 mlbridge_runner *mlbridge_action_runner(const mlbridge_action *action);
 /* mlbridge::Action::choice of an output of int64. A failure's message is the environment's, and the
@@ -56,11 +56,11 @@ typedef struct mlbridge_environment_definition {
   void *data;                        /* handed to each call; the caller's */
 } mlbridge_environment_definition;
 
-/* What is wrong with the definition is its code. Everything but `data` is copied. */
+/* An error of the definition is its code. Everything but `data` is copied. */
 mlbridge_environment *
 mlbridge_environment_create(const mlbridge_environment_definition *definition);
 void mlbridge_environment_destroy(mlbridge_environment *environment); /* once */
-/* Of the definition, or of the last run or serve. The message lives until the next call. */
+/* The result of the last run or serve, or of the definition. Lives until the next call. */
 mlbridge_code mlbridge_environment_code(const mlbridge_environment *environment);
 const char *mlbridge_environment_message(const mlbridge_environment *environment);
 
@@ -97,7 +97,7 @@ const char *mlbridge_agents_message(mlbridge_agents *agents);
 uint64_t mlbridge_agents_count(const mlbridge_agents *agents); /* of the environment */
 /* Null past the last one; lives as long as the agents. */
 const char *mlbridge_agents_name(const mlbridge_agents *agents, uint64_t agent);
-/* Whether the agent has a model. */
+/* True if the agent has a model. */
 bool mlbridge_agents_has_model(const mlbridge_agents *agents, uint64_t agent);
 /* mlbridge::Agents::set. */
 mlbridge_code mlbridge_agents_set(mlbridge_agents *agents, const char *agent,
@@ -134,7 +134,7 @@ mlbridge_code mlbridge_environment_run_with(mlbridge_environment *environment,
                                             mlbridge_runner *const *runners, uint64_t size,
                                             const mlbridge_episode_options *options,
                                             mlbridge_episode_result *result);
-/* What an agent was given in the last episode that was run. */
+/* The rewards of an agent in the last episode that was run. */
 double mlbridge_environment_total_reward(const mlbridge_environment *environment, uint64_t agent);
 
 /* Zero stands for the default of each field. */

@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-/* What a function sees of one evaluation; valid during the call. */
+/* One evaluation as a function sees it; valid during the call. */
 typedef struct mlbridge_call mlbridge_call;
 
-/* What goes in and out, with dynamic lengths as declared; lives as long as the call. */
+/* The inputs and outputs, with dynamic lengths as declared; lives as long as the call. */
 const mlbridge_signature *mlbridge_call_signature(const mlbridge_call *call);
 
 /* Tensors of numbers by name, as in runner.h; null if there is no such tensor of this type. Outputs
@@ -29,7 +29,7 @@ void *mlbridge_call_resize_output(mlbridge_call *call, const char *name, mlbridg
                                   const int64_t *shape, uint32_t rank, uint64_t *count);
 mlbridge_code mlbridge_call_set_output_string(mlbridge_call *call, const char *name, uint64_t index,
                                               mlbridge_string text);
-/* Who asks, and about what; "" for what nobody said. The texts live as long as the call. */
+/* The caller, and what it works on; "" for what nobody said. Lives as long as the call. */
 mlbridge_call_context mlbridge_call_get_context(const mlbridge_call *call);
 /* Fails the evaluation: `return mlbridge_call_fail(call, MLBRIDGE_POLICY_FAILED, "why");` */
 mlbridge_code mlbridge_call_fail(mlbridge_call *call, mlbridge_code code, const char *message);
@@ -48,7 +48,7 @@ typedef struct mlbridge_function_model {
   uint64_t metadata_size;              /* number of strings */
 } mlbridge_function_model;
 
-/* As mlbridge::registerFunction. Everything but `data` is copied. Writes why it failed into
+/* Calls mlbridge::registerFunction. Everything but `data` is copied. Writes why it failed into
  * `message`, truncated to its capacity, unless that is null. Errors: MLBRIDGE_INVALID_ARGUMENT (the
  * name is taken, no function, a malformed signature). */
 mlbridge_code mlbridge_register_function(const char *name, const mlbridge_function_model *model,

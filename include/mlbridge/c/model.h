@@ -28,14 +28,14 @@ mlbridge_model *mlbridge_model_from_memory(const char *uri, const void *data, ui
                                            const mlbridge_open_options *options);
 void mlbridge_model_close(mlbridge_model *model); /* runners made from it keep working */
 
-/* As it was given to open; lives as long as the model. */
+/* The URI as it was given to open; lives as long as the model. */
 const char *mlbridge_model_uri(const mlbridge_model *model);
 /* The result of opening and binding. The message is "" if there is no failure, and lives as long as
  * the model, or until bind. */
 mlbridge_code mlbridge_model_code(const mlbridge_model *model);
 const char *mlbridge_model_message(const mlbridge_model *model);
 
-/* What the model says of itself: the value of a key, null if it says nothing; and, by number from
+/* The metadata of the model: the value of a key, null if it says nothing; and, by number from
  * 0, all of them (MLBRIDGE_NOT_FOUND past the last one). The strings live as long as the model. */
 const char *mlbridge_model_metadata(const mlbridge_model *model, const char *key);
 mlbridge_code mlbridge_model_metadata_at(const mlbridge_model *model, uint64_t index,

@@ -21,8 +21,8 @@ const char *mlbridge_runner_message(const mlbridge_runner *runner);
 /* Forgets a wrong `set`; the model's own failure stays. */
 void mlbridge_runner_clear_status(mlbridge_runner *runner);
 
-/* What the model was bound to; null while it is unbound. Lives until the next call of this
- * function. */
+/* The signature that the model was bound to; null while it is unbound. Lives until the next call of
+ * this function. */
 const mlbridge_signature *mlbridge_runner_signature(mlbridge_runner *runner);
 
 /* Copies `count` elements into an input, as mlbridge::Runner::set does: its conversions, lengths
@@ -106,9 +106,9 @@ mlbridge_code mlbridge_runner_end_episode_truncated(mlbridge_runner *runner);
 uint64_t mlbridge_runner_dropped_events(const mlbridge_runner *runner);
 
 #ifndef __cplusplus
-/* As mlbridge_runner_set, _input and _output; the type is that of the pointer: mlbridge_set(runner,
- * "embedding", embedding, 300); int64_t *step = mlbridge_input(runner, "step", step, NULL); Of the
- * pointer given to `input` and `output` only the type is used. */
+/* Like mlbridge_runner_set, _input and _output; the type is that of the pointer:
+ * mlbridge_set(runner, "embedding", embedding, 300); int64_t *step = mlbridge_input(runner, "step",
+ * step, NULL); Of the pointer given to `input` and `output` only the type is used. */
 #define mlbridge_set(runner, name, elements, count)                                                \
   mlbridge_runner_set((runner), (name), MLBRIDGE_TYPE_OF(elements), (elements), (count))
 /* mlbridge_runner_input by the type of the pointer. */

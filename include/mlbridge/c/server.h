@@ -28,7 +28,7 @@ typedef struct mlbridge_server_options {
   uint32_t max_queued;                 /* requests that wait; one more is answered MLBRIDGE_BUSY */
   uint64_t max_message;                /* bytes of one message */
   uint64_t max_queued_bytes;           /* of the requests that wait */
-  /* As in ServerOptions, with the same defaults; docs/serving.md has them. */
+  /* Limits of ServerOptions, with the same defaults; docs/serving.md has them. */
   uint64_t max_control;           /* bytes of any other message */
   uint64_t max_connection_memory; /* bytes kept for one connection */
   uint64_t max_memory;            /* bytes kept for all of them */
@@ -43,12 +43,12 @@ typedef struct mlbridge_server_options {
 /* Makes the socket or FIFOs and begins to accept. To be closed after its events. */
 mlbridge_server *mlbridge_server_listen(const char *uri, const mlbridge_server_options *options);
 void mlbridge_server_close(mlbridge_server *server); /* says goodbye to all */
-/* Of listening, or of the last call. The message lives until the next call. */
+/* The result of listening, or of the last call. The message lives until the next call. */
 mlbridge_code mlbridge_server_code(const mlbridge_server *server);
 const char *mlbridge_server_message(const mlbridge_server *server);
-/* Where it listens, with the port that it was given; lives as long as the server. */
+/* The address where it listens, with its port; lives as long as the server. */
 const char *mlbridge_server_uri(const mlbridge_server *server);
-/* What it has done, by the names of docs/protocol.md ("requests"); a number, 0 for another name. */
+/* A count, by the names of docs/protocol.md ("requests"); 0 for another name. */
 uint64_t mlbridge_server_statistic(const mlbridge_server *server, const char *name);
 /* For the statistics: says that one call of the policy answers `requests` requests. */
 void mlbridge_server_note_batch(mlbridge_server *server, uint64_t requests);
@@ -75,7 +75,7 @@ mlbridge_event *mlbridge_server_next_of_batch(mlbridge_server *server, int64_t m
 /* One that was not answered is answered MLBRIDGE_POLICY_FAILED. */
 void mlbridge_event_destroy(mlbridge_event *event);
 
-/* What an event is, and how it is answered. */
+/* The kind of an event, and how it is answered. */
 typedef uint32_t mlbridge_event_kind;
 enum {
   MLBRIDGE_EVENT_REQUEST = 0,       /* answer with reply or fail */
@@ -97,9 +97,9 @@ uint32_t mlbridge_event_stream(const mlbridge_event *event);
 uint64_t mlbridge_event_step(const mlbridge_event *event);
 double mlbridge_event_reward(const mlbridge_event *event); /* of a reward */
 uint64_t mlbridge_event_seed(const mlbridge_event *event); /* of a reset */
-/* Of the end of an episode; the message lives as long as the event. */
+/* How an episode ended; the message lives as long as the event. */
 mlbridge_code mlbridge_event_outcome(const mlbridge_event *event, const char **message);
-/* Of the end of an episode: a limit ended it, not a terminal state. */
+/* True if a limit ended the episode, not a terminal state. */
 bool mlbridge_event_is_truncated(const mlbridge_event *event);
 
 /* Sends the outputs. Errors: MLBRIDGE_CLOSED (the compiler is gone), MLBRIDGE_LIMIT_EXCEEDED,

@@ -37,7 +37,7 @@ enum {
 
 const char *mlbridge_code_name(mlbridge_code code); /* "mismatch"; static */
 
-/* What a caller can do about a code: mlbridge::NextStep. */
+/* The next step of a caller after an error: mlbridge::NextStep. */
 typedef uint32_t mlbridge_next_step;
 enum {
   MLBRIDGE_PROCEED = 0,   /* it was MLBRIDGE_OK */
@@ -48,7 +48,7 @@ enum {
   MLBRIDGE_STOP = 5       /* report a bug */
 };
 
-/* What to do about this one; MLBRIDGE_STOP for a number that is no code. */
+/* The next step after this code; MLBRIDGE_STOP for a number that is no code. */
 mlbridge_next_step mlbridge_code_next_step(mlbridge_code code);
 const char *mlbridge_next_step_name(mlbridge_next_step step); /* "fall back"; static */
 

@@ -69,16 +69,16 @@ typedef struct mlbridge_signature {
   uint64_t outputs_size;               /* number of them */
 } mlbridge_signature;
 
-/* What is wrong goes into `message`, truncated to its capacity, unless that is null. Errors:
+/* The error goes into `message`, truncated to its capacity, unless that is null. Errors:
  * MLBRIDGE_INVALID_ARGUMENT. */
 mlbridge_code mlbridge_signature_check(const mlbridge_signature *signature, char *message,
                                        uint64_t message_capacity);
-/* As Signature::toString, truncated to the capacity and terminated; returns the whole length,
+/* Signature::toString, truncated to the capacity and terminated; returns the whole length,
  * without the zero. `text` may be null. */
 uint64_t mlbridge_signature_text(const mlbridge_signature *signature, char *text,
                                  uint64_t capacity);
 
-/* Who asks a model, and about what: mlbridge::CallContext. This structure doesn't grow. */
+/* The caller of a model, and what it works on: mlbridge::CallContext. It doesn't grow. */
 typedef struct mlbridge_call_context {
   const char *agent;   /* which of several agents is asked */
   const char *episode; /* an id by which a trainer recognizes this compilation */
@@ -103,12 +103,12 @@ typedef struct mlbridge_agent_spec {
    NULL}
 /* The same for a scalar: MLBRIDGE_SCALAR("action", MLBRIDGE_INT64). */
 #define MLBRIDGE_SCALAR(name, type) {sizeof(mlbridge_tensor_spec), (name), (type), 0, NULL, NULL}
-/* Of two arrays of mlbridge_tensor_spec. */
+/* A signature of two arrays of mlbridge_tensor_spec. */
 #define MLBRIDGE_SIGNATURE(inputs, outputs)                                                        \
   {sizeof(mlbridge_signature), (inputs), sizeof(inputs) / sizeof(*(inputs)), (outputs),            \
    sizeof(outputs) / sizeof(*(outputs))}
 
-/* Of a name and a pointer to a signature. */
+/* An agent of a name and a pointer to a signature. */
 #define MLBRIDGE_AGENT(name, signature) {sizeof(mlbridge_agent_spec), (name), (signature)}
 
 /* The element type that a pointer points to. */

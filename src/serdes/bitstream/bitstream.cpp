@@ -38,7 +38,7 @@ Status leftover(size_t expected, size_t size) {
                                     ", the message has " + number(size) + " bytes");
 }
 
-/// What does not change from message to message.
+/// The part that does not change from message to message.
 struct Plan {
   const TensorSpec &spec;
   size_t elementSize = 0; ///< 0 for strings

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What both directions of the JSON serdes know of a tensor, and how they report errors.
+// Facts that both directions of the JSON serdes know of a tensor, and how they report errors.
 #ifndef MLBRIDGE_SERDES_JSON_CODEC_H
 #define MLBRIDGE_SERDES_JSON_CODEC_H
 

@@ -73,7 +73,7 @@ mlb_code malformed(mlb_error *error, const std::string &where, error_code code) 
   return fail(error, Code::Protocol, where, "not valid JSON: ", why);
 }
 
-/// What stands in the message, for an error: printable and short.
+/// A part of the message, for an error: printable and short.
 std::string excerpt(std::string_view token) {
   constexpr size_t Most = 24;
   std::string text;
@@ -90,7 +90,7 @@ mlb_code unexpected(mlb_error *error, const std::string &where, const std::strin
               excerpt(value.raw_json_token()));
 }
 
-/// Whether rounding to double and then to float may differ from rounding once: only where the
+/// True if rounding to double and then to float may differ from rounding once: only where the
 /// double lies halfway between two floats.
 [[gnu::always_inline]] inline bool mayRoundTwice(double value) {
   uint64_t bits;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the parts of the protobuf serdes share: a codec is one direction of a signature.
+// Declarations that the parts of the protobuf serdes share: a codec is one direction of a
+// signature.
 #ifndef MLBRIDGE_SERDES_PROTOBUF_CODEC_H
 #define MLBRIDGE_SERDES_PROTOBUF_CODEC_H
 
@@ -29,13 +30,13 @@ Expected<std::unique_ptr<Codec>> newMessageCodec(Span<const mlb_tensor_spec> spe
                                                  const std::string &name,
                                                  const std::string &method);
 
-/// What a protobuf message may have at most.
+/// The most bytes of a protobuf message.
 inline constexpr uint64_t MaxMessage = (uint64_t(1) << 31) - 1;
 
 std::string noBool(const TensorSpec &spec, size_t element, uint8_t value);
 /// Makes room for `size` more bytes of a message. Errors: LimitExceeded.
 mlb_code reserve(mlb_buffer &out, uint64_t size, mlb_error *error);
-/// Whether so many bytes can be a message. Errors: Protocol.
+/// True if so many bytes can be a message. Errors: Protocol.
 Status checkSize(uint64_t size);
 /// Quoted for a message: text that a peer sent, cut if it is long.
 std::string quoted(std::string_view text);
@@ -79,10 +80,10 @@ struct Field {
   bool utf8 = false;
   size_t id = 0; ///< of what is known of it while a message is written or read
 
-  /// Of a message: ordered by number, each with a tensor somewhere in it.
+  /// A message's fields: ordered by number, each with a tensor somewhere in it.
   std::vector<Field> fields;
 
-  /// Of any other.
+  /// The tensor of any other field.
   size_t tensor = 0;
   /// The tensor of the lengths of rows that differ in length, or none.
   std::optional<size_t> lengths;

@@ -14,7 +14,7 @@ namespace {
 using google::protobuf::io::CodedOutputStream;
 constexpr auto Bytes = WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
 
-/// Whether the bits of the elements in memory are those on the wire.
+/// True if the bits of the elements in memory are those on the wire.
 bool isRaw(WireFormatLite::FieldType type) {
   const auto wire = WireFormatLite::WireTypeForFieldType(type);
   return wire == WireFormatLite::WIRETYPE_FIXED32 || wire == WireFormatLite::WIRETYPE_FIXED64;
@@ -258,7 +258,7 @@ public:
   }
 
 private:
-  /// Of a field, in the repeated message around it that is read now, and before.
+  /// The state of a field, in the repeated message around it that is read now, and before.
   struct State {
     size_t count = 0; ///< elements or messages so far
     size_t start = 0; ///< before this message
@@ -286,7 +286,7 @@ private:
       return code;
     return end(field);
   }
-  /// What is in a message that is not repeated belongs to the one around it, for protobuf merges
+  /// The fields of a message that is not repeated belong to the one around it, for protobuf merges
   /// its occurrences.
   void begin(const Field &message) {
     for (const Field &field : message.fields) {

@@ -172,7 +172,7 @@ private:
     const auto it = byName_.find(name);
     return it == byName_.end() ? std::nullopt : std::optional<size_t>(it->second);
   }
-  /// Whether type and shape of the tensor are those of the field.
+  /// True if type and shape of the tensor are those of the field.
   Status fit(Field &leaf, const FieldDescriptor &field) const {
     const TensorSpec &spec = plan_.specs[leaf.tensor];
     const std::string both = "tensor '" + spec.toString() + "' and the field " + described(field);
@@ -203,7 +203,7 @@ private:
       return misfit(both, " differ in shape: the field is repeated in ", levels,
                     levels == 1 ? " dimension" : " dimensions");
     }
-    // What is left for one row.
+    // The bytes that are left for one row.
     for (size_t d = leaf.lengths ? 0 : level; d < rank; ++d) {
       if (spec.shape[d] != Dynamic) {
         if (spec.shape[d] == 0 || static_cast<size_t>(spec.shape[d]) > MaxMessage / leaf.unit)
@@ -223,7 +223,7 @@ private:
   std::map<std::string, size_t> byName_;
 };
 
-/// What the method takes or returns.
+/// The message that the method takes or returns.
 Expected<std::string> messageOf(const pb::DescriptorPool &pool, const std::string &method,
                                 const std::string &side, const std::string &proto) {
   std::string dotted = method;

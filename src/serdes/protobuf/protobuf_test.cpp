@@ -19,7 +19,7 @@ std::unique_ptr<Codec> codecOf(const std::vector<TensorSpec> &specs) {
   return std::move(*codec);
 }
 
-/// As somebody would write it who has the .proto and nothing else.
+/// A message as somebody would write it who has the .proto and nothing else.
 v1::TensorList generated(std::vector<Tensor> &tensors) {
   v1::TensorList list;
   for (Tensor &tensor : tensors) {
@@ -76,7 +76,7 @@ TEST(Protobuf, ReadsWhatTheGeneratedClassesWriteInAnyOrder) {
   }
 }
 
-// What is read here, protobuf's own parser reads as the same tensors.
+// Protobuf's own parser reads the same tensors from every message that is read here.
 TEST(Protobuf, ReadsNothingThatTheGeneratedClassesRefuse) {
   Random random(7);
   int accepted = 0;

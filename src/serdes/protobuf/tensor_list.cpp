@@ -49,7 +49,7 @@ size_t shapeBytes(Span<const int64_t> shape) {
   return bytes;
 }
 
-/// Of a Tensor with `payload` bytes of contents or strings, their tags and lengths included.
+/// The size of a Tensor with `payload` bytes of contents or strings, with tags and lengths.
 uint64_t bodySize(const TensorSpec &spec, Span<const int64_t> shape, uint64_t payload) {
   return fieldSize(spec.name.size()) + 2 + (shape.empty() ? 0 : fieldSize(shapeBytes(shape))) +
          payload;
@@ -211,8 +211,8 @@ public:
   }
 
 private:
-  /// As protobuf reads a message: of a single field the last one counts, repeated ones add up, a
-  /// field of another number or wire type is skipped.
+  /// Reads a message as protobuf does: of a single field the last one counts, repeated ones add up,
+  /// a field of another number or wire type is skipped.
   Status read(const uint8_t *data, size_t size, Found &found) const {
     Status broken(Code::Protocol, "a tensor is not a protobuf message");
     Status tooManyLengths(Code::Protocol, "a tensor has more than 32 lengths");

@@ -16,7 +16,7 @@ namespace mlbridge::grpctransport {
 
 /// Most bytes of the conversation in one message, and in what is not yet given to gRPC.
 inline constexpr size_t ChunkSize = 1 << 20;
-/// What is received ahead of the reader; then the peer has to wait.
+/// The most that is received ahead of the reader; then the peer has to wait.
 inline constexpr size_t MostAhead = 1 << 20;
 /// A peer's message may be that long.
 inline constexpr int LargestMessage = (1 << 20) + 16;
@@ -25,7 +25,7 @@ inline constexpr char Method[] = "/mlbridge.v1.Bridge/Converse";
 /// Initial metadata of a server that takes the call.
 inline constexpr char AcceptedKey[] = "mlbridge-transport", AcceptedValue[] = "1";
 
-/// What comes out of a completion queue.
+/// An event of a completion queue.
 class Tag {
 public:
   virtual void finished(bool ok) = 0;
@@ -93,12 +93,12 @@ protected:
   void ignoreInput();
   size_t operations() const { return operations_; }
 
-  /// What isReadable or isWritable say may have changed.
+  /// The results of isReadable or isWritable may have changed.
   virtual void inputChanged() {}
   virtual void outputChanged() {}
   /// The last message has been read, or the call is broken.
   virtual void inputEnded() = 0;
-  /// What is sent has been sent.
+  /// The last write has been sent.
   virtual void sentAll() {}
   /// Called without the mutex when the object is abandoned and its last operation has ended.
   virtual void release() {}

@@ -21,7 +21,7 @@ void shutDown(grpc::CompletionQueue &queue) {
   }
 }
 
-/// What a call that never began means.
+/// The error of a call that never began.
 Status connectError(const grpc::Status &status, bool usesTls) {
   const std::string text = status.error_message();
   switch (status.error_code()) {
@@ -187,7 +187,7 @@ namespace {
 
 int clamped(uint64_t size) { return static_cast<int>(std::min<uint64_t>(size, INT_MAX)); }
 
-/// What the end of a call means for who made it.
+/// The error that the end of a call means for its caller.
 Status errorOf(const grpc::Status &status, const std::string &method, bool usesTls) {
   const std::string text =
       status.error_message().empty() ? "no reason given" : status.error_message();

@@ -51,7 +51,7 @@ struct Connection {
 
 Connection *of(void *connection) { return static_cast<Connection *>(connection); }
 
-/// What the table is given of a URI.
+/// The URI of the place and options that the table is given.
 Uri uriOf(mlb_string place, const mlb_option *options, uint64_t count) {
   Uri uri;
   uri.place = fromComponent(place);

@@ -44,7 +44,7 @@ bool isForked() {
 
 namespace {
 
-/// Whether so many files can be opened now. Where gRPC can't have one for its own use, it closes
+/// True if so many files can be opened now. Where gRPC can't have one for its own use, it closes
 /// others, such as the compiler's output, or aborts.
 Status tryDescriptors(size_t count) {
   std::vector<Descriptor> opened(count);

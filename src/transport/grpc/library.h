@@ -17,23 +17,23 @@ namespace mlbridge::grpctransport {
 /// gRPC's threads are not there; LimitExceeded if its threads, descriptors or memory can't be had
 /// now.
 Status startLibrary();
-/// Whether so many threads can be had now: gRPC aborts where it can't start one. Errors:
+/// True if so many threads can be had now: gRPC aborts where it can't start one. Errors:
 /// LimitExceeded.
 Status tryThreads(size_t count);
-/// Whether this is such a process, in which no object of gRPC may be touched.
+/// True if this is such a process, in which no object of gRPC may be touched.
 bool isForked();
 
 /// A compiler's channel, which shares nothing with others. `largestMessage` is what the server may
 /// send.
 std::shared_ptr<grpc::Channel> channelOf(const Settings &settings, int largestMessage);
 
-/// What it means that gRPC found no way to the server, and said so in `text`.
+/// The error for `text`, with which gRPC says that it found no way to the server.
 Status unreachable(const std::string &text, bool usesTls);
 
 /// A deadline as gRPC has them.
 gpr_timespec timeOf(Deadline deadline);
 
-/// What both sides tell gRPC. `set` is called with each name and value.
+/// Settings of gRPC that both sides have. `set` is called with each name and value.
 template <typename Set> void setCommonArguments(const Settings &settings, Set set) {
   // Windows of a fixed size that a large message fills, and no probes for better ones.
   set("grpc.http2.bdp_probe", 0);

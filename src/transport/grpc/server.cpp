@@ -24,7 +24,7 @@ constexpr size_t MostWaiting = 1024;
 // How long a stream that was closed, or a server that stops, goes on sending what it was given.
 constexpr auto Linger = std::chrono::seconds(2);
 constexpr auto LingerAtStop = std::chrono::milliseconds(500);
-// What closed streams may keep together; who has more to send is cut off.
+// The bytes that closed streams may keep together; a stream that has more is cut off.
 constexpr size_t MostLingering = 8 << 20;
 
 std::shared_ptr<grpc::ServerCredentials> credentialsOf(const Settings &settings) {
@@ -38,7 +38,7 @@ std::shared_ptr<grpc::ServerCredentials> credentialsOf(const Settings &settings)
   return grpc::SslServerCredentials(options);
 }
 
-/// Whether gRPC can use them; it doesn't say so of those with which it is handed connections.
+/// True if gRPC can use them; it doesn't say so of those with which it is handed connections.
 Status tryCredentials(const Settings &settings) {
   if (!settings.tls)
     return Status();
@@ -159,7 +159,7 @@ void Acceptor::run() {
   pollfd watched[2] = {{quit_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
   bool isExhausted = false;
   while (true) {
-    // Who waits to be accepted would wake it again and again.
+    // A connection that waits to be accepted would wake it again and again.
     ::poll(watched, isExhausted ? 1 : 2, isExhausted ? PauseMs : -1);
     if (watched[0].revents)
       return;
@@ -240,7 +240,7 @@ Status ServerCore::build() {
   setCommonArguments(settings_,
                      [&](const char *name, int value) { builder.AddChannelArgument(name, value); });
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
-  // Who connects and says nothing, or opens calls without end, keeps nobody out.
+  // A peer that connects and says nothing, or opens calls without end, keeps nobody out.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
@@ -284,7 +284,7 @@ void ServerCore::drive(Deadline deadline) {
   }
   void *tag;
   bool ok;
-  // What has happened together is told together.
+  // Events that happened together are told together.
   while (queue_->AsyncNext(&tag, &ok, timeOf(deadline)) == grpc::CompletionQueue::GOT_EVENT) {
     static_cast<Tag *>(tag)->finished(ok);
     deadline = Deadline::after(Duration::zero());

@@ -81,7 +81,7 @@ private:
   static grpc::Status check(const grpc::ByteBuffer &request, grpc::ByteBuffer &response);
 };
 
-/// What the listener and its streams share.
+/// The state that the listener and its streams share.
 class ServerCore {
 public:
   /// Errors: Busy, InvalidArgument, Unavailable.

@@ -22,7 +22,7 @@ struct Settings {
   Duration keepAlive = Duration::zero(); ///< between pings; 0: gRPC's own
 };
 
-/// Whether the transport has this option.
+/// True if the transport has this option.
 bool isOption(std::string_view key);
 
 /// Reads the files too. Errors: InvalidArgument, among them plain text that would leave this

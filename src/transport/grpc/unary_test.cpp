@@ -86,7 +86,7 @@ protected:
     return "grpc:127.0.0.1:" + std::to_string(port_) + "?call=adviser.Adviser/" + method +
            "&proto=" + Proto + more;
   }
-  /// What a method answers k with.
+  /// The answer of a method to k.
   Status ask(const std::string &method, int64_t k, const std::string &more = "",
              Duration deadline = 20s) {
     Runner runner = open(uri(method, more), Sum, within(deadline));

@@ -7,7 +7,7 @@
 
 namespace mlbridge {
 
-/// Whether what was opened is what has that name.
+/// True if what was opened is what has that name.
 bool isStillAt(const std::string &path, int fifo);
 
 /// Reads one FIFO and writes the other.

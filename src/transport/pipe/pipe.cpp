@@ -454,7 +454,7 @@ private:
       if (!isName(name))
         continue;
       const Expected<Descriptor> in = openFifo(inPath(folder_ + name), O_WRONLY);
-      // That it can't be opened for another reason, such as too few descriptors, doesn't say so.
+      // A failure for another reason, such as too few descriptors, doesn't say so.
       if (!in && in.status().code() == Code::Unavailable)
         removePair(folder_ + name);
     }

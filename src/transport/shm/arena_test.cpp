@@ -247,7 +247,7 @@ public:
     fill(payload_.data(), payload_.size());
     return header->kind;
   }
-  /// What the server answers to a request whose tensors lie there.
+  /// The server's answer to a request whose tensors lie there.
   Status ask(const std::vector<MemoryPlace> &places, uint64_t count, size_t rest = 8) {
     Buffer payload;
     EXPECT_TRUE(payload.append(&count, sizeof count));

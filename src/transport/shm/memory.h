@@ -16,7 +16,7 @@ namespace mlbridge {
 // A ring of bytes, with one producer and one consumer. Each side trusts only the position that it
 // keeps itself.
 
-/// What the two ends of a ring tell each other. Each field has cache lines of its own.
+/// The words that the two ends of a ring tell each other. Each field has cache lines of its own.
 struct RingControl {
   /// Bytes ever written, and ever read; the first is the producer's, the second the consumer's.
   alignas(128) std::atomic<uint64_t> written;
@@ -40,7 +40,7 @@ public:
     flag_->store(1);
   }
   bool isRaised() const { return raised_; }
-  /// Whether the other side has seen it, so that its bell rings or will.
+  /// True if the other side has seen it, so that its bell rings or will.
   bool lower() {
     raised_ = false;
     return flag_->exchange(0) != 1;
@@ -78,7 +78,7 @@ class RingWriter {
 public:
   RingWriter(RingControl &control, uint8_t *bytes, size_t size)
       : control_(&control), bytes_(bytes), size_(size) {}
-  /// As much as there is room for. Errors: Protocol (the consumer's position is impossible).
+  /// Writes as much as there is room for. Errors: Protocol (the consumer's position is impossible).
   Expected<size_t> write(const iovec *parts, int count);
   /// Room, or an error.
   bool isReady() const { return written_ - control_->taken.load() != size_; }
@@ -100,7 +100,7 @@ public:
   static constexpr size_t ArenaSize = size_t(256) << 20; ///< the same; takes memory when used
   static constexpr size_t LeastRing = 4096, MostRing = size_t(1) << 20;
 
-  /// What is said of it when it is handed over.
+  /// The description that is sent when it is handed over.
   struct Announcement {
     static constexpr size_t Size = 32;
     uint64_t size = 0, ring = 0;
@@ -158,7 +158,7 @@ struct HandedOver {
 /// Takes them without blocking. Errors: Closed, Protocol, LimitExceeded.
 Expected<HandedOver> takeOver(int socket);
 
-/// What the memory has besides its rings.
+/// The arena of the memory, besides its rings.
 class ShmArena final : public Arena, public std::enable_shared_from_this<ShmArena> {
 public:
   static constexpr size_t LeastSlot = 64 * 1024; ///< a multiple of every page size

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is special about shm: the hand-over of memory, peers that write anything into it at any
+// Tests of shm alone: the hand-over of memory, peers that write anything into it at any
 // time, and sleeping.
 #include "testing/raw_peer.h"
 #include "transport/shm/memory.h"
@@ -61,7 +61,7 @@ public:
     }
     EXPECT_EQ(::sendmsg(socket_.get(), &message, MSG_NOSIGNAL), ssize_t(size));
   }
-  /// What the server says before it closes.
+  /// The last message that the server sends before it closes.
   std::string lastWords() const {
     std::string all;
     char text[4096];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whether programs of the 2024 release get LLVM's types, which all of them then needed: yes if its
+// True if programs of the 2024 release get LLVM's types, which all of them then needed: yes if its
 // headers are in the include path. The same in all sources of a program; -DMLBRIDGE_COMPAT_LLVM=0
 // turns it off.
 #ifndef MLBRIDGE_COMPAT_LLVM_H
