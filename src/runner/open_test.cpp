@@ -133,7 +133,7 @@ TEST_F(Open, MisspeltOnesNameTheNearest) {
       {"function:open-test-sun", Code::NotFound, "did you mean 'open-test-sum'?"},
       {"open-test:x?bye=1", Code::InvalidArgument, "did you mean 'by'?"},
       {"open-test:x?relaod=1s", Code::InvalidArgument, "did you mean 'reload'?"},
-      {"function:open-test-sum?recrod=d", Code::InvalidArgument, "did you mean 'record'?"},
+      {"open-test:x?recrod=d", Code::InvalidArgument, "did you mean 'record'?"},
       {"open-test:x?mask=m", Code::InvalidArgument, "goes with choose=argmax"},
       {"policy.onnx", Code::InvalidArgument, "no scheme"},
       {"", Code::InvalidArgument, "no scheme"},

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 /// A connection that asks and is answered, in microseconds.
 struct Clock {
   RequestPace pace;
-  Asking::Time now{1s};
+  RequestPace::Time now{1s};
   void ask(int64_t after, Duration patience = 1ms) {
     now += after * 1us;
     pace.requested(now, patience);
@@ -22,7 +22,7 @@ struct Clock {
   void answer() { pace.answered(now += 5us); }
 };
 
-TEST(Asking, IsAwaitedUntilItHasAsked) {
+TEST(Pace, IsAwaitedUntilItHasAsked) {
   Clock c;
   c.pace.begin(c.now);
   for (int i = 0; i < 3; ++i) {
@@ -34,7 +34,7 @@ TEST(Asking, IsAwaitedUntilItHasAsked) {
   }
 }
 
-TEST(Asking, ManyThreadsAreAwaitedOnceTheyHaveAskedAtOnce) {
+TEST(Pace, ManyThreadsAreAwaitedOnceTheyHaveAskedAtOnce) {
   Clock c;
   c.pace.begin(c.now);
   c.ask(0);
@@ -51,7 +51,7 @@ TEST(Asking, ManyThreadsAreAwaitedOnceTheyHaveAskedAtOnce) {
   EXPECT_TRUE(c.pace.isAwaited()) << "the second";
 }
 
-TEST(Asking, WhoIsWaitedForInVainIsSoOnlySeldom) {
+TEST(Pace, WhoIsWaitedForInVainIsSoOnlySeldom) {
   Clock c;
   c.pace.begin(c.now);
   c.ask(50);

@@ -208,7 +208,7 @@ TEST_P(ServerOver, EpisodesReachThePolicyInOrder) {
       seen.push_back("begin " + who);
       break;
     case EventKind::Request:
-      seen.push_back("step " + std::to_string(c.step));
+      seen.push_back("step " + std::to_string(event.step()));
       answerSum(event);
       break;
     case EventKind::Reward:

@@ -6,7 +6,7 @@
 #include "conversation/frame.h"
 #include "conversation/messages.h"
 #include "testing/server_thread.h"
-#include "transport/transport.h"
+#include "transport/builtin.h"
 
 #include <mlbridge/model.h>
 

@@ -4,6 +4,7 @@
 #include "conversation/frame.h"
 #include "conversation/messages.h"
 #include "testing/sum_server.h"
+#include "transport/builtin.h"
 #include "transport/shm/memory.h"
 
 #include <mlbridge/model.h>
