@@ -111,7 +111,7 @@ private:
     return Nothing.data();
   }
 
-  const std::string Context;
+  const std::string Unit;
   Runner Asked;
   bool InEpisode = false;
   std::vector<char> Nothing; // aligned as operator new aligns

@@ -288,7 +288,9 @@ template <typename Io> void fields(Io &io, MaybeConst<Io, RewardMessage> &m) {
   io.number("value", m.value);
 }
 
-template <typename Io> void fields(Io &io, MaybeConst<Io, ByeMessage> &m) { io.text("text", m.text); }
+template <typename Io> void fields(Io &io, MaybeConst<Io, ByeMessage> &m) {
+  io.text("text", m.text);
+}
 
 template <typename Io> void fields(Io &io, MaybeConst<Io, StatisticsMessage> &m) {
   io.map("entries", m.entries);
