@@ -16,7 +16,7 @@ static int optimize(const char *uris) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     mlbridge::EpisodeOptions options;
     options.seed = seed;
-    options.context = "function " + std::to_string(seed);
+    options.unit = "function " + std::to_string(seed);
     if (const mlbridge::Status status = mlbridge::run(pass, agents, options).status; !status) {
       std::fprintf(stderr, "%s\n", status.toString().c_str());
       pass.ranges().allocateTheRest();

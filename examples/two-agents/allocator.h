@@ -123,7 +123,7 @@ private:
       return edges.status();
     std::copy(ranges_.edges.begin(), ranges_.edges.end(), edges->begin());
     // A failure is also the Observation's, and ends the episode.
-    (void)next.set("function", context());
+    (void)next.set("function", unit());
     (void)next.set("weights", ranges_.weights);
     return next.set("action_mask", ranges_.unallocated());
   }

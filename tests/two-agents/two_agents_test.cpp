@@ -39,7 +39,7 @@ Trajectory play(const std::string &uris) {
   for (uint64_t seed = 0; seed < Episodes; ++seed) {
     EpisodeOptions options;
     options.seed = seed;
-    options.context = functionName(seed);
+    options.unit = functionName(seed);
     options.maxSteps = 1000;
     options.checkValues = true;
     const EpisodeResult result = run(pass, agents, options);
@@ -146,7 +146,7 @@ public:
       mlbridge_episode_options options = {};
       options.size = sizeof options;
       options.seed = seed;
-      options.context = name.c_str();
+      options.unit = name.c_str();
       options.max_steps = 1000;
       options.check_values = true;
       mlbridge_episode_result result = {};
@@ -172,7 +172,7 @@ private:
   }
   mlbridge_code showRanges(mlbridge_observation *next) {
     mlbridge_runner *to = mlbridge_observation_for_agent(next, Allocator::Range);
-    const std::string name = mlbridge_environment_context(environment);
+    const std::string name = mlbridge_environment_unit(environment);
     const mlbridge_string text = {name.data(), name.size()};
     (void)mlbridge_runner_set(to, "function", MLBRIDGE_STRING, &text, 1);
     (void)mlbridge_runner_set(to, "weights", MLBRIDGE_FLOAT32, ranges.weights.data(),
@@ -271,13 +271,14 @@ std::vector<double> driveFromC(mlbridge_driver *driver) {
 
 /// A policy in C: the agent's name and tensors are those of the call.
 mlbridge_code answerInC(mlbridge_call *call, void *specs) {
-  const InputsInC inputs = {static_cast<SpecsInC *>(specs)->signature(mlbridge_call_agent(call)),
-                            [&](const char *input, mlbridge_type type, uint64_t *count) {
-                              return mlbridge_call_input(call, input, type, count);
-                            },
-                            [&](const char *input, mlbridge_string *text) {
-                              return mlbridge_call_input_string(call, input, 0, text);
-                            }};
+  const InputsInC inputs = {
+      static_cast<SpecsInC *>(specs)->signature(mlbridge_call_get_context(call).agent),
+      [&](const char *input, mlbridge_type type, uint64_t *count) {
+        return mlbridge_call_input(call, input, type, count);
+      },
+      [&](const char *input, mlbridge_string *text) {
+        return mlbridge_call_input_string(call, input, 0, text);
+      }};
   *static_cast<int64_t *>(mlbridge_call_output(call, "choice", MLBRIDGE_INT64, nullptr)) =
       choose(inputs);
   return MLBRIDGE_OK;
