@@ -11,52 +11,102 @@ import ast
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-FAMILIES = ("src/engine", "src/serdes", "src/transport")
-CORE = "src/core"
-# What a room may include besides itself and public headers. A member of a family, such as
-# src/engine/onnx, may include its family's own files and core; "/*" is all members of a family.
+CORE, TRANSPORTS, SERDES, ENGINES = "src/core", "src/transport", "src/serdes", "src/engine"
+FAMILIES = (ENGINES, SERDES, TRANSPORTS)
+# What plugins share; headers that lie in compilers/llvm itself belong to it.
+PLUGIN = "compilers/llvm/plugin"
+ANY_COMPILER = ("compilers/shared", "compilers/c")
+SHARED = (PLUGIN, *(f"compilers/llvm/{name}" for name in ("trials", "embeddings", "versions")))
+SHARED += ANY_COMPILER
+# The rooms that a room may include or import, besides itself and public headers. A room of a
+# family, such as src/engine/onnx, may use its family's own files and the core; "/*" is all rooms of
+# a family.
+# Python's package has floors: a room may import from those that stand in its row.
+# docs/architecture.md shows this table.
 RULE: dict[str, tuple[str, ...]] = {
     "include": (),
     CORE: (),
     **dict.fromkeys(FAMILIES, (CORE,)),
-    "src/conversation": (CORE, "src/serdes", "src/transport"),
-    "src/runner": (CORE, "src/conversation", "src/engine", "src/engine/*"),
-    "src/server": (CORE, "src/serdes", "src/transport", "src/conversation", "src/runner"),
+    "src/conversation": (CORE, SERDES, TRANSPORTS),
+    "src/runner": (CORE, "src/conversation", ENGINES, ENGINES + "/*"),
+    "src/server": (CORE, SERDES, TRANSPORTS, "src/conversation", "src/runner"),
     "src/rl": (CORE, "src/conversation", "src/runner", "src/server"),
     "src/c": (CORE, "src/conversation", "src/runner", "src/server", "src/rl"),
-    "python/extension": (CORE, "src/engine", "src/engine/*", "src/runner", "src/rl"),
-    "compat": (CORE, "src/serdes", "src/transport", "src/transport/*", "src/runner"),
-    "compilers": (),
+    "python/extension": (CORE, ENGINES, ENGINES + "/*", "src/runner", "src/rl"),
+    "compat": (CORE, SERDES, TRANSPORTS, TRANSPORTS + "/*", "src/runner"),
+    "compilers/llvm/versions": (),
+    "compilers/llvm/embeddings": ("compilers/llvm/versions",),
+    "compilers/llvm/trials": ("compilers/llvm/versions",),
+    PLUGIN: ("compilers/shared", "compilers/llvm/versions", "compilers/llvm/trials"),
+    "compilers/llvm/*": SHARED,
+    **dict.fromkeys(ANY_COMPILER, ()),
+    "compilers/*": ANY_COMPILER,
+    "mlbridge": (),
+    "mlbridge.corpus": ("mlbridge",),
+    "mlbridge.rewards": ("mlbridge",),
+    "mlbridge.gym": ("mlbridge", "mlbridge.corpus", "mlbridge.rewards", "mlbridge.vocabulary"),
+    "mlbridge.training": ("mlbridge", "mlbridge.corpus", "mlbridge.rewards", "mlbridge.gym"),
+    "mlbridge.*": ("mlbridge", "mlbridge.corpus"),
+    "mlbridge.cli": ("mlbridge", "mlbridge.*"),
 }
+# Modules of the package's folder that stand on a floor above the bridge.
+ABOVE = ("candidates", "vocabulary")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
-TEST = re.compile(r"(^|/)(tests?|testing)/|_test\.\w+$|(^|/)(test_[^/]*|testing\.h)$")
+TEST = re.compile(r"(^|/)(tests?|testing|parallel-test)/|_test\.\w+$|(^|/)(test_[^/]*|testing\.h)$")
 SEARCHED = ("src", "include", "compat/src", "compat/include")
 Arrows = dict[str, dict[str, list[str]]]  # from, to, and where that is written
 
 
+def arrows() -> Arrows:
+    return defaultdict(lambda: defaultdict(list))
+
+
 def room_of(path: str) -> str:
+    """The room of a C or C++ file."""
     parts = path.split("/")
     if parts[0] in RULE:
         return parts[0]
+    if parts[:2] == ["compilers", "llvm"]:
+        return PLUGIN if len(parts) == 3 else "/".join(parts[:3])
     room = "/".join(parts[:2])
     return "/".join(parts[:3]) if room in FAMILIES and len(parts) > 3 else room
+
+
+def python_room(module: str) -> str:
+    """The room of a module of the package mlbridge or of mlbridge_compat."""
+    parts = module.split(".")
+    name = ".".join(parts[:2])
+    return name if len(parts) > 2 or name in RULE or parts[-1] in ABOVE else parts[0]
+
+
+def allowed_for(room: str) -> tuple[str, ...]:
+    while room not in RULE and room:
+        parent, separator, _ = room.removesuffix("*").rpartition("/" if "/" in room else ".")
+        if parent + separator + "*" in RULE:
+            return RULE[parent + separator + "*"]
+        room = parent
+    return RULE.get(room, ())
 
 
 def is_allowed(source: str, target: str) -> bool:
     family = target.rpartition("/")[0]
     if source.rpartition("/")[0] in FAMILIES:
         return target in (CORE, source.rpartition("/")[0])
-    allowed = RULE.get(source, ())
-    return target in allowed or (family in FAMILIES and family + "/*" in allowed)
+    allowed = allowed_for(source)
+    return (
+        target in allowed
+        or (family in FAMILIES and family + "/*" in allowed)
+        or (target.startswith("mlbridge.") and "mlbridge.*" in allowed)
+    )
 
 
 def includes(tree: Path) -> tuple[Arrows, Arrows]:
-    """Of rooms, and of folders."""
-    rooms: Arrows = defaultdict(lambda: defaultdict(list))
-    folders: Arrows = defaultdict(lambda: defaultdict(list))
+    """The arrows between rooms, and between folders."""
+    rooms, folders = arrows(), arrows()
     for base in sorted({room.split("/")[0] for room in RULE}):
         for path in sorted((tree / base).rglob("*.*")):
             name = str(path.relative_to(tree))
@@ -64,6 +114,11 @@ def includes(tree: Path) -> tuple[Arrows, Arrows]:
                 continue
             for target in INCLUDE.findall(path.read_text(errors="replace")):
                 places = [path.parent, *(tree / part for part in SEARCHED)]
+                if name.startswith("compilers/"):
+                    places += [
+                        tree / "compilers",
+                        *((tree / "compilers/llvm",) * ("/llvm/" in name)),
+                    ]
                 found = next((p / target for p in places if (p / target).is_file()), None)
                 if found is None or not found.resolve().is_relative_to(tree):
                     continue
@@ -74,54 +129,67 @@ def includes(tree: Path) -> tuple[Arrows, Arrows]:
     return rooms, folders
 
 
-def imports(tree: Path) -> Arrows:
-    """Of the modules of a Python package among themselves; a package is what is in its folder."""
-    arrows: Arrows = defaultdict(lambda: defaultdict(list))
+def imported(path: Path) -> Iterator[Path]:
+    """The modules and packages that a module imports from its own package, without a suffix."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            module = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for found in [module, *(module / alias.name for alias in node.names)]:
+                if (found / "__init__.py").is_file() and found not in path.parents:
+                    yield found / "__init__"
+                elif found.with_suffix(".py").is_file() and found != path.with_suffix(""):
+                    yield found
+
+
+def imports(tree: Path) -> tuple[Arrows, Arrows]:
+    """The arrows between the rooms of Python packages, and between their modules.
+
+    A package is what is in its folder. The faces of a package, __init__ and __main__, may import
+    any of its rooms.
+    """
+    rooms, modules = arrows(), arrows()
     sources = (tree / "python", tree / "compat" / "python")
     packages = {p.parent for source in sources for p in source.rglob("__init__.py")}
     for base in sorted(p for p in packages if p.parent not in packages):
         for path in sorted(base.rglob("*.py")):
             inner = path.relative_to(base).with_suffix("").parts
-            for node in ast.walk(ast.parse(path.read_text())):
-                if not isinstance(node, ast.ImportFrom) or not node.level:
-                    continue
-                folder = path.parents[node.level - 1]
-                module = folder.joinpath(*(node.module or "").split("."))
-                for found in [module, *(module / alias.name for alias in node.names)]:
-                    if found.with_suffix(".py").is_file() and found != path.with_suffix(""):
-                        other = found.relative_to(base).parts
-                        where = f"{'/'.join(inner)}.py imports {'/'.join(other)}.py"
-                        arrows[".".join([base.name, *inner])][".".join([base.name, *other])].append(
-                            where
-                        )
-    return arrows
+            name = ".".join([base.name, *inner])
+            for found in imported(path):
+                other = ".".join([base.name, *found.relative_to(base).parts])
+                where = f"{'/'.join(inner)}.py imports {'/'.join(found.relative_to(base).parts)}.py"
+                if found.name != "__init__":  # which may import what imports it
+                    modules[name][other].append(where)
+                if base.name == "mlbridge" and inner[0] not in ("__init__", "__main__"):
+                    rooms[python_room(name)][python_room(other)].append(where)
+    return rooms, modules
 
 
 def circle(arrows: Arrows) -> list[str]:
-    """One way that leads back to where it starts, or nothing."""
+    """One path that leads back to where it starts, or nothing."""
     try:
         TopologicalSorter({source: set(arrows[source]) - {source} for source in arrows}).prepare()
     except CycleError as error:
-        way: list[str] = error.args[1]
-        return way[::-1]
+        path: list[str] = error.args[1]
+        return path[::-1]
     return []
 
 
 def main() -> int:
     tree = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1]).resolve()
     rooms, folders = includes(tree)
-    modules = imports(tree)
+    python_rooms, modules = imports(tree)
     bad = []
-    for arrows in (rooms, modules):
-        for source in sorted(arrows):
-            others = sorted(set(arrows[source]) - {source, "include"})
+    for found in (rooms, python_rooms, modules):
+        for source in sorted(found):
+            others = sorted(set(found[source]) - {source, "include"})
             if others:
                 print(f"{source} -> {', '.join(others)}")
-            if arrows is rooms:
-                wrong = [t for t in others if not is_allowed(source, t)]
-                bad += [f"against the rule: {w}" for t in wrong for w in arrows[source][t]]
-        # A room may have inner folders, between which there is no circle either.
-    bad += [f"circle: {' -> '.join(c)}" for a in (rooms, folders, modules) if (c := circle(a))]
+            if found is not modules:
+                wrong = [target for target in others if not is_allowed(source, target)]
+                bad += [f"against the rule: {w}" for t in wrong for w in found[source][t]]
+    # A room may have inner folders, between which there is no circle either.
+    every = (rooms, folders, python_rooms, modules)
+    bad += [f"circle: {' -> '.join(found)}" for one in every if (found := circle(one))]
     bad = list(dict.fromkeys(bad))
     print("\n".join(bad) if bad else "no arrow against the rule, no circle")
     return int(bool(bad))
