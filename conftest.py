@@ -5,6 +5,7 @@ themselves."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,10 @@ from building import DEV, run
 from once import SharedBuild, begin_run
 
 ROOT = Path(__file__).resolve().parent
+for folder, folders, files in os.walk(ROOT):  # what tests import lies beside them
+    folders[:] = sorted(d for d in folders if d != "build" and d[0] != ".")
+    if any(file.endswith("_test.py") for file in files) and "__init__.py" not in files:
+        sys.path.append(folder)
 RUN = pytest.StashKey[Path]()
 
 

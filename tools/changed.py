@@ -48,18 +48,18 @@ def changed(since: str) -> set[Path] | None:
 
 
 def is_test(path: Path) -> bool:
-    return path.name.startswith("test_") or path.stem.endswith("_test")
+    return path.name.endswith("_test.py")
 
 
 def tests_of(paths: set[Path], folders: list[str]) -> list[Path]:
     """The test files among these Python files, and those whose name says that they are of one:
-    test_serve.py of server.py, tools_test.py of tools.py."""
+    serve_test.py of server.py."""
     names = {path.stem for path in paths if path.suffix == ".py" and not is_test(path)}
-    found = {path for folder in folders for path in (ROOT / folder).rglob("*.py") if is_test(path)}
+    found = {path for folder in folders for path in (ROOT / folder).glob("*.py") if is_test(path)}
 
     def concerned(test: Path) -> bool:
-        of = test.stem.removeprefix("test_").removesuffix("_test")
-        return any(name.startswith(of) or of.startswith(name) for name in names)
+        tested = test.stem.removesuffix("_test")
+        return any(name.startswith(tested) or tested.startswith(name) for name in names)
 
     return sorted(test for test in found if test in paths or concerned(test))
 

@@ -26,8 +26,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import changed
-import tomllib
-from common import BUILD, PYTHON, ROOT, jobs, recording, run_logged
+from common import BUILD, PYTHON, ROOT, jobs, recording, run_logged, source_files
 
 RESULTS = BUILD / "test"
 SHOWN_LINES = 80
@@ -138,9 +137,10 @@ def ctest(preset: str, *options: str) -> Step:
     return step
 
 
-def testpaths() -> list[str]:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    return list(settings["tool"]["pytest"]["ini_options"]["testpaths"])
+def test_folders() -> list[str]:
+    """All but tests/closure, which reads what the others did, and runs after them."""
+    folders = {str(path.parent.relative_to(ROOT)) for path in source_files("_test.py")}
+    return sorted(folders - {"tests/closure"})
 
 
 def suite_name(folder: str, separator: str = "-") -> str:
@@ -172,7 +172,7 @@ def pytest(*folders: str, package: Path | None = None) -> Step:
 
 def steps(only: set[str]) -> dict[str, tuple[Step, tuple[str, ...]]]:
     """In order: what each runs, and which it needs."""
-    folders = testpaths()
+    folders = test_folders()
     chosen = [f for f in folders if suite_name(f) in only] or folders
     return {
         "rooms": (script("rooms"), ()),
@@ -223,7 +223,7 @@ def python_again(name: str) -> list[Suite]:
     it is in the tree."""
     package = changed.package_of_the_tree()
     touched = changed.changed("HEAD") or set()
-    tests = changed.tests_of(touched, testpaths())
+    tests = changed.tests_of(touched, test_folders())
     if not tests or package is None:
         missing = " (make build makes the package, without which there is none)" if tests else ""
         print(f"{name}: no test to run{missing}", flush=True)
@@ -289,7 +289,7 @@ def main() -> int:
 
     only = {name for name in arguments.only.split(",") if name}
     plan = steps(only)
-    names = [*plan, *map(suite_name, testpaths())]
+    names = [*plan, *map(suite_name, test_folders())]
     if arguments.list:
         print("\n".join(names))
         return 0

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from building import DEV, ROOT, run
+from consuming import CONSUMER, ask, configure
 from once import SharedBuild
-from package_test import CONSUMER, ask, configure
 
 BUILD = ROOT / "build" / "cmake" / "minimal"
 PARTS = ("JSON", "PROTOBUF", "GRPC", "ONNX", "LLVM", "MLIR", "GCC", "NATIVE", "COMPAT")

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from building import run
+from consuming import CONSUMER, ask, configure
 from once import SharedBuild
 from sampling import NIGHTLY
-
-CONSUMER = Path(__file__).parent / "consumer"
 
 
 @pytest.fixture(scope="session")
@@ -29,14 +26,6 @@ def consumer(prefix: Path, shared_build: SharedBuild) -> tuple[Path, str]:
 
     folder = shared_build("consumer", make)
     return folder / "build", (folder / "said").read_text()
-
-
-def ask(program: Path, uri: str) -> tuple[str, str]:
-    alone = {k: v for k, v in os.environ.items() if k != "MLBRIDGE_COMPONENT_PATH"}
-    done = subprocess.run(
-        [program, uri], capture_output=True, text=True, timeout=60, check=True, env=alone
-    )
-    return done.stdout.strip(), done.stderr.strip()
 
 
 @pytest.mark.parametrize("name", ["ask", "ask-without-exceptions"])
@@ -66,19 +55,6 @@ def test_a_program_opens_the_components_of_the_moved_prefix(
     answer, why = ask(consumer[0] / "ask", uri)
     assert answer == "-1" and "component" not in why
     assert "/nowhere" in why or "onnxruntime" in why.lower()
-
-
-def configure(prefix: Path, folder: Path, request: str) -> subprocess.CompletedProcess[str]:
-    (folder / "CMakeLists.txt").write_text(
-        f"cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES CXX)\n{request}\n"
-    )
-    return subprocess.run(
-        ["cmake", "-S", folder, "-B", folder / "b", f"-DCMAKE_PREFIX_PATH={prefix}"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_an_unknown_component_is_refused_by_name(prefix: Path, tmp_path: Path) -> None:

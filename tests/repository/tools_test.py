@@ -188,18 +188,6 @@ def test_counts_are_read_from_reports(results: Path) -> None:
     assert run_tests.cases(report) == []
 
 
-def test_every_folder_with_tests_is_a_suite() -> None:
-    folders = set()
-    for pattern in ("*_test.py", "test_*.py"):
-        for path in ROOT.rglob(pattern):
-            inner = path.relative_to(ROOT)
-            if inner.parts[0] != "build" and not inner.parts[0].startswith("."):
-                folders.add(inner.parent)
-    known = [Path(folder) for folder in (*run_tests.testpaths(), "tests/closure")]
-    missed = [f for f in folders if not any(f.is_relative_to(k) for k in known)]
-    assert not missed, f"testpaths of pyproject.toml do not have {missed}"
-
-
 def test_what_make_test_leaves_out_is_in_one_campaign() -> None:
     """Whatever marks it has."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]

@@ -104,13 +104,13 @@ def test_the_imitation_decides_as_the_heuristic(name: str, tmp_path: Path) -> No
 
     from mlbridge.training import agent_networks as networks
     from mlbridge.training.dataset import prepare
-    from mlbridge.training.optimizations import OPTIMIZATIONS
+    from mlbridge.training.optimizations import TRAINED
 
     torch.manual_seed(0)
     corpus = made(name, tmp_path / "corpus", 6 if name == "register-allocation" else 24)
-    prepared = prepare(OPTIMIZATIONS[name], str(corpus), tmp_path / "functions", functions=80)
+    prepared = prepare(TRAINED[name], str(corpus), tmp_path / "functions", functions=80)
     same = count = 0
-    for agent in OPTIMIZATIONS[name].agents:
+    for agent in TRAINED[name].agents:
         rows = networks.ROWS[name][agent]
         given, apart = (
             networks.learned(rows, part.decisions[agent], 256)

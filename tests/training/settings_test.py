@@ -11,6 +11,7 @@ import pytest
 
 from mlbridge import InvalidArgument
 from mlbridge.cli import main
+from mlbridge.optimizations import OPTIMIZATIONS
 from mlbridge.training.settings import Settings
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -54,3 +55,11 @@ def test_wrong_ones(
 def test_a_negative_number(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "unix:x", "-o", "t", flag, "-1"]) == 2
     assert f"{flag[2:]} is -1" in capsys.readouterr().err
+
+
+def test_the_trainer_has_the_agents_that_descriptions_name() -> None:
+    from mlbridge.training.optimizations import TRAINED
+
+    described = {one.name: one.agents for one in OPTIMIZATIONS.values() if one.trained}
+    several = {name: agents for name, agents in described.items() if agents}
+    assert {name: tuple(one.agents) for name, one in TRAINED.items()} == several

@@ -17,7 +17,7 @@ from ..corpus.resolve import module_files, opened
 from ..errors import DeadlineExceeded, InvalidArgument, PolicyFailed
 from ..process_runner import run
 from ..recording import Episode, Recording, Tensors
-from .optimizations import Optimization
+from .optimizations import TrainedAgents
 
 HEURISTIC, RANDOM = "function:heuristic", "function:random"
 LIMIT = 60.0  # seconds for one compile
@@ -60,7 +60,7 @@ class Prepared:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def compiled(optimization: Optimization, module: str, uri: str, folder: Path) -> float:
+def compiled(optimization: TrainedAgents, module: str, uri: str, folder: Path) -> float:
     """Compiles a module; the cost of its code. PolicyFailed if the compiler fails."""
     ran = run(optimization.command(module, uri), folder, timeout=LIMIT)
     if ran.code:
@@ -69,7 +69,7 @@ def compiled(optimization: Optimization, module: str, uri: str, folder: Path) ->
 
 
 def prepare(
-    optimization: Optimization,
+    optimization: TrainedAgents,
     corpus: Any,
     folder: Path,
     *,
@@ -132,7 +132,7 @@ def _tool(*command: str) -> str:
 
 
 def _add(
-    optimization: Optimization,
+    optimization: TrainedAgents,
     module: str,
     work: Path,
     most: int,
@@ -191,13 +191,13 @@ def _keep(to: Part, episode: Episode) -> None:
             to.decisions[episode.agent].append((seen, int(choice)))
 
 
-def reward(optimization: Optimization, stock: float, cost: float) -> float:
+def reward(optimization: TrainedAgents, stock: float, cost: float) -> float:
     """0 for the cost of stock LLVM's code, 0.1 for about a tenth less."""
     least = optimization.least
     return math.log((stock + least) / (max(cost, TINY) + least))
 
 
-def rewards(optimization: Optimization, part: Part, uri: str, folder: Path) -> list[float]:
+def rewards(optimization: TrainedAgents, part: Part, uri: str, folder: Path) -> list[float]:
     """The reward of each function with the agents at the URI; if the compiler fails, that of twice
     stock LLVM's cost."""
     gains = []

@@ -35,7 +35,7 @@ from . import agent_networks as networks
 from . import rllib
 from .arguments import checked
 from .dataset import HEURISTIC, RANDOM, Costs, Part, prepare, reward, rewards
-from .optimizations import OPTIMIZATIONS, Optimization
+from .optimizations import TRAINED, TrainedAgents
 from .settings import Settings
 
 OWN: dict[str, Any] = {"hiddens": [32, 32], "imitation_epochs": 20, "certainty": 0.98}
@@ -61,7 +61,7 @@ class Functions:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """`config`: `optimization`, `functions` with their costs, `rows`, `seed`."""
-        optimization = self._optimization = OPTIMIZATIONS[config["optimization"]]
+        optimization = self._optimization = TRAINED[config["optimization"]]
         self._costs: dict[str, Costs] = config["functions"]
         worker = int(getattr(config, "worker_index", 0))
         self._random = np.random.default_rng((config["seed"], worker))
@@ -144,7 +144,7 @@ class Functions:
         self._episode.close()
 
 
-def rows_of(optimization: Optimization, most: int) -> dict[str, int]:
+def rows_of(optimization: TrainedAgents, most: int) -> dict[str, int]:
     """The number of rows that each agent's observations have."""
     rows = {}
     for name, signature in optimization.agents.items():
@@ -163,7 +163,7 @@ def ones(signature: Signature) -> dict[str, Any]:
 
 
 def spaces_of(
-    optimization: Optimization, most: Mapping[str, int]
+    optimization: TrainedAgents, most: Mapping[str, int]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The spaces of the agents' observations, and of their actions."""
     seen, acts = {}, {}
@@ -249,7 +249,7 @@ class Trainer(rllib.Iterations):
         given = settings.settings
         self._own = OWN | {name: given[name] for name in OWN if name in given}
         config = configured(settings)
-        self._optimization = optimization = OPTIMIZATIONS[settings.environment]
+        self._optimization = optimization = TRAINED[settings.environment]
         self._imitation: dict[str, Any] | None = None  # the networks after it
         torch.manual_seed(settings.seed)
         torch.set_num_threads(1)

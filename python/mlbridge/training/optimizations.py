@@ -74,10 +74,13 @@ LOOP_DISTRIBUTION = {
 
 
 @dataclass(frozen=True)
-class Optimization:
-    """`pipeline` prepares a module for the optimization. `command` compiles a module in a folder,
-    with the agents at a URI, or as stock LLVM does if that is ""; `cost` of that folder is the cost
-    of the code, in `unit`."""
+class TrainedAgents:
+    """The agents of an optimization, and how they are trained.
+
+    `pipeline` prepares a module for the optimization. `command` compiles a module in a folder, with
+    the agents at a URI, or as stock LLVM does if that is ""; `cost` of that folder is the cost of
+    the code, in `unit`.
+    """
 
     name: str
     agents: Mapping[str, Signature]
@@ -113,10 +116,10 @@ def _distribute(module: str, uri: str) -> list[str]:
     ]
 
 
-OPTIMIZATIONS = {
+TRAINED = {
     optimization.name: optimization
     for optimization in (
-        Optimization(
+        TrainedAgents(
             "register-allocation",
             REGISTER_ALLOCATION,
             ("-passes=default<O2>",),
@@ -125,7 +128,7 @@ OPTIMIZATIONS = {
             1.0,
             "executions of spills, reloads and copies for each call, by LLVM's block frequencies",
         ),
-        Optimization(
+        TrainedAgents(
             "loop-distribution",
             LOOP_DISTRIBUTION,
             # Names that stay would be taken for names that the passes after it give.

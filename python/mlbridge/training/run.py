@@ -17,7 +17,7 @@ from ..files import extra
 from ..reading import read_json
 from .arguments import named, one_line
 from .folder import Folder, Row, plot, replace
-from .optimizations import OPTIMIZATIONS
+from .optimizations import TRAINED
 from .settings import IMITATION, LIGHT, Settings, Trainer
 
 
@@ -38,7 +38,7 @@ def check(settings: Settings) -> None:
 
 def _module(settings: Settings) -> Any:
     name = {LIGHT: "sb3", IMITATION: "imitation"}.get(settings.algorithm, "rllib")
-    if settings.environment in OPTIMIZATIONS:
+    if settings.environment in TRAINED:
         name = "multi_agent"
     try:
         return importlib.import_module(f".{name}", __package__)

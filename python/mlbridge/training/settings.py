@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ..errors import InvalidArgument
 from .arguments import ACTIVATIONS
-from .optimizations import OPTIMIZATIONS
+from .optimizations import TRAINED
 
 LIGHT = "maskable-ppo"
 IMITATION = "imitation"
@@ -48,7 +48,7 @@ class Settings:
             expect(name, value, isinstance(value, Mapping), "an object")
         uri, algorithm = self.environment, self.algorithm
         expect("environment", uri, isinstance(uri, str), "phase-ordering or a URI")
-        known = ("ppo",) if uri in OPTIMIZATIONS else ALGORITHMS
+        known = ("ppo",) if uri in TRAINED else ALGORITHMS
         expect("algorithm", algorithm, algorithm in known, f"one of {', '.join(known)}")
         widths = self.settings.get("hiddens", [])
         are_widths = isinstance(widths, list | tuple) and all(is_number(w, 1) for w in widths)

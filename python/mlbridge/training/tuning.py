@@ -18,7 +18,7 @@ from typing import Any
 from ..errors import InvalidArgument, NotFound, PolicyFailed
 from ..files import extra
 from .folder import SEARCH, SETTINGS, Folder, replace, same
-from .optimizations import OPTIMIZATIONS
+from .optimizations import TRAINED
 from .run import check, train
 from .settings import Settings
 
@@ -118,7 +118,7 @@ def search(
         raise InvalidArgument("a trial has no workers: run more trials at once instead")
     if not drawn:
         raise InvalidArgument("there is nothing to search")
-    if settings.environment in OPTIMIZATIONS:
+    if settings.environment in TRAINED:
         raise InvalidArgument(f"{settings.environment} has several agents, for which is no search")
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # the other one prints at any verbosity
     try:

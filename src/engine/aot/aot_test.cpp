@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Models that are linked in, and tables that are not what they should be. What the compiler makes
-// is tested in python/tests/test_aot.py.
+// is tested in python/tests/aot_test.py.
 #include <mlbridge/compiled.h>
 #include <mlbridge/model.h>
 

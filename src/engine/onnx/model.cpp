@@ -109,7 +109,7 @@ Status addCustomOps(const OrtApi *api, const std::vector<std::string> &files,
 }
 
 /// Turns Transpose before MatMul into FusedMatMul, which reads a matrix transposed before a vector
-/// as if it were not; of all versions until 1.32 at least. (test_onnx_hazards.py says when that
+/// as if it were not; of all versions until 1.32 at least. (onnx_hazards_test.py says when that
 /// ends.)
 constexpr char WrongOptimizer[] = "MatmulTransposeFusion";
 constexpr int OptimizersByNameMinor = 18;

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from driven_test import environment, module_of
+from fallback_test import check_falls_back
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from stock import ONLY_19, ROOT, SOURCES, Compiler
-from test_driven import environment, module_of
-from test_fallback import check_falls_back
 
 import mlbridge
 import mlbridge.files

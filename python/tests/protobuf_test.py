@@ -15,8 +15,8 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 import mlbridge
+from golden_serdes_test import TYPES, greet, signature
 from serving import running
-from test_golden_serdes import TYPES, greet, signature
 from wire import GOLDEN, Frame, connected, protocol
 
 PROTO = GOLDEN.parent.parent / "proto"
