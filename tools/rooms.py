@@ -189,7 +189,7 @@ def main() -> int:
                 bad += [f"against the rule: {w}" for t in wrong for w in found[source][t]]
     # A room may have inner folders, between which there is no circle either.
     every = (rooms, folders, python_rooms, modules)
-    bad += [f"circle: {' -> '.join(found)}" for one in every if (found := circle(one))]
+    bad += [f"circle: {' -> '.join(path)}" for one in every if (path := circle(one))]
     bad = list(dict.fromkeys(bad))
     print("\n".join(bad) if bad else "no arrow against the rule, no circle")
     return int(bool(bad))

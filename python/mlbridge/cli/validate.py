@@ -399,7 +399,7 @@ def draw(report: Report, path: str) -> None:
     bottom.set_xlabel("wall time, × the baseline")
     try:
         drawn = io.BytesIO()
-        figure.savefig(drawn, format=path.suffix[1:], dpi=130)
+        figure.savefig(drawn, format=Path(path).suffix[1:], dpi=130)
         write_whole(path, drawn.getvalue())
     except OSError as error:
         raise CommandError(f"--chart {path}: {error.strerror}") from None
