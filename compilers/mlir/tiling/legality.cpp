@@ -4,7 +4,8 @@
 #include "mlir/Analysis/AliasAnalysis/LocalAliasAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
@@ -35,6 +36,17 @@ bool isNew(Value Memref) {
   return Effects && hasSingleEffect<MemoryEffects::Allocate>(Effects, Memref);
 }
 
+/// True if the value may be what an async.execute takes from another one, whose results MLIR's
+/// analysis can't follow: it crashes.
+bool isAwaited(Value Memref) {
+  Operation *Around = Memref.getParentRegion()->getParentOp();
+  for (; Around; Around = Around->getParentOp())
+    if (Around->getName().getStringRef() == "async.execute" &&
+        Around->getRegion(0).getNumArguments())
+      return true;
+  return false;
+}
+
 /// True if two elements of such a memref may lie at one place. Unknown strides are taken to be
 /// those of a part of a larger memref.
 bool overlapsItself(MemRefType Type) {
@@ -56,21 +68,21 @@ bool overlapsItself(MemRefType Type) {
   return false;
 }
 
-bool overlapsItself(Value Memref) {
-  for (;;) {
-    const auto Type = dyn_cast<MemRefType>(Memref.getType());
-    if (!Type)
-      return false;
-    if (overlapsItself(Type))
-      return true;
-    if (auto Cast = Memref.getDefiningOp<memref::ReinterpretCastOp>())
-      if (llvm::any_of(Cast.getStaticStrides(), ShapedType::isDynamic))
-        return true;
-    auto View = Memref.getDefiningOp<ViewLikeOpInterface>();
-    if (!View)
-      return false;
-    Memref = View.getViewSource();
-  }
+/// True if the value's type, or how it is made, says that it may overlap itself.
+bool makesOverlap(Value Memref) {
+  const auto Type = dyn_cast<MemRefType>(Memref.getType());
+  if (!Type)
+    return false;
+  auto Cast = Memref.getDefiningOp<memref::ReinterpretCastOp>();
+  return overlapsItself(Type) ||
+         (Cast && llvm::any_of(Cast.getStaticStrides(), ShapedType::isDynamic));
+}
+
+bool hasKnownStrides(MemRefType Type) {
+  SmallVector<int64_t> Strides;
+  int64_t Offset = 0;
+  return succeeded(Type.getStridesAndOffset(Strides, Offset)) &&
+         llvm::none_of(Strides, ShapedType::isDynamic);
 }
 
 /// True for a sum of loops, each times a positive number, and of a constant: the first element that
@@ -149,11 +161,62 @@ std::string refusalOfBody(linalg::LinalgOp Op) {
 
 } // namespace
 
-Memory::Memory(Operation *Module) {
-  Module->walk([&](CallOpInterface Call) {
-    if (const auto Callee = dyn_cast<SymbolRefAttr>(Call.getCallableForCallee()))
-      Calls[Callee.getLeafReference()].push_back(Call);
+Memory::Memory(Operation *Module) : HasOuter(Module->getParentOp()) {
+  AttrTypeWalker Attributes;
+  Attributes.addWalk([&](SymbolRefAttr Symbol) {
+    NamedElsewhere.insert(Symbol.getLeafReference());
+    return WalkResult::skip();
   });
+  // Some operations name what they call by a string.
+  Attributes.addWalk([&](StringAttr Text) { NamedElsewhere.insert(Text); });
+  SymbolTableCollection Symbols;
+  Module->walk([&](Operation *Op) {
+    SomeOverlap |= llvm::any_of(Op->getResults(), makesOverlap);
+    Attribute Callee;
+    if (auto Call = dyn_cast<CallOpInterface>(Op))
+      if (Operation *const Function = Call.resolveCallableInTable(&Symbols)) {
+        Callee = dyn_cast<SymbolRefAttr>(Call.getCallableForCallee());
+        Calls[Function].push_back(Call);
+      }
+    for (const NamedAttribute Named : Op->getAttrs()) {
+      if (Callee && Named.getValue() == Callee)
+        Callee = nullptr; // named a second time, it is used in another way, too
+      else if (Named.getName() != SymbolTable::getSymbolAttrName())
+        Attributes.walk(Named.getValue());
+    }
+  });
+}
+
+bool Memory::someCall(FunctionOpInterface Function,
+                      llvm::function_ref<bool(OperandRange)> Gives) const {
+  if (NamedElsewhere.contains(StringAttr::get(Function->getContext(), Function.getName())) ||
+      (HasOuter && SymbolTable::getSymbolVisibility(Function) != SymbolTable::Visibility::Private))
+    return true;
+  const auto Seen = Calls.find(Function.getOperation());
+  return Seen != Calls.end() && llvm::any_of(Seen->second, [&](CallOpInterface Call) {
+           const OperandRange Given = Call.getArgOperands();
+           const auto Taken = Function.getFunctionBody().front().getArgumentTypes();
+           return !llvm::equal(Given.getTypes(), Taken) || Gives(Given);
+         });
+}
+
+bool Memory::mayOverlapItself(Value Memref, Pairs &Seen) const {
+  for (;;) {
+    if (makesOverlap(Memref))
+      return true;
+    auto View = Memref.getDefiningOp<ViewLikeOpInterface>();
+    if (!View)
+      break;
+    Memref = View.getViewSource();
+  }
+  const auto Type = dyn_cast<MemRefType>(Memref.getType());
+  if ((Type && hasKnownStrides(Type)) || !Seen.insert({Memref, Memref}).second)
+    return false;
+  unsigned At = 0;
+  if (FunctionOpInterface Function = functionOf(Memref, At))
+    return someCall(Function,
+                    [&](OperandRange Given) { return mayOverlapItself(Given[At], Seen); });
+  return SomeOverlap && !isNew(Memref) && !Memref.getDefiningOp<memref::GetGlobalOp>();
 }
 
 bool Memory::mayOverlap(Value One, Value Other, Pairs &Seen) const {
@@ -165,35 +228,34 @@ bool Memory::mayOverlap(Value One, Value Other, Pairs &Seen) const {
     return false; // known already, or being found out
   auto GlobalOne = One.getDefiningOp<memref::GetGlobalOp>();
   auto GlobalOther = Other.getDefiningOp<memref::GetGlobalOp>();
-  unsigned NumberOne = 0, NumberOther = 0;
-  FunctionOpInterface FunctionOne = functionOf(One, NumberOne);
-  FunctionOpInterface FunctionOther = functionOf(Other, NumberOther);
+  unsigned AtOne = 0, AtOther = 0;
+  FunctionOpInterface FunctionOne = functionOf(One, AtOne);
+  FunctionOpInterface FunctionOther = functionOf(Other, AtOther);
   if (GlobalOne && GlobalOther)
     return GlobalOne.getName() == GlobalOther.getName();
   if ((isNew(One) && (GlobalOther || FunctionOther)) ||
       (isNew(Other) && (GlobalOne || FunctionOne)))
     return false;
-  // A function's arguments don't overlap, nor do they overlap globals, unless a call that is seen
-  // says otherwise.
-  if ((FunctionOne && FunctionOne == FunctionOther) || (GlobalOne && FunctionOther) ||
-      (GlobalOther && FunctionOne)) {
-    FunctionOpInterface Function = FunctionOne ? FunctionOne : FunctionOther;
-    const auto Callers = Calls.find(StringAttr::get(Function->getContext(), Function.getName()));
-    return Callers != Calls.end() && llvm::any_of(Callers->second, [&](CallOpInterface Call) {
-             const auto Given = Call.getArgOperands();
-             return std::max(NumberOne, NumberOther) < Given.size() &&
-                    mayOverlap(FunctionOne ? Given[NumberOne] : One,
-                               FunctionOther ? Given[NumberOther] : Other, Seen);
-           });
-  }
-  return !LocalAliasAnalysis().alias(One, Other).isNo();
+  // What a function is called with doesn't overlap, unless the module says otherwise.
+  if (FunctionOne && FunctionOne == FunctionOther)
+    return someCall(FunctionOne, [&](OperandRange Given) {
+      return mayOverlap(Given[AtOne], Given[AtOther], Seen);
+    });
+  if (GlobalOne && FunctionOther)
+    return someCall(FunctionOther,
+                    [&](OperandRange Given) { return mayOverlap(One, Given[AtOther], Seen); });
+  if (GlobalOther && FunctionOne)
+    return someCall(FunctionOne,
+                    [&](OperandRange Given) { return mayOverlap(Given[AtOne], Other, Seen); });
+  return isAwaited(One) || isAwaited(Other) || !LocalAliasAnalysis().alias(One, Other).isNo();
 }
 
 bool Memory::outputsOverlap(linalg::LinalgOp Op) const {
   for (OpOperand &Output : Op.getDpsInitsMutable()) {
     if (!isa<MemRefType>(Output.get().getType()))
       continue;
-    if (overlapsItself(Output.get()))
+    Pairs Alone;
+    if (mayOverlapItself(Output.get(), Alone))
       return true;
     for (OpOperand &Other : Op->getOpOperands()) {
       Pairs Seen;

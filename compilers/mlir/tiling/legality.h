@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Interfaces/CallInterfaces.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlbridge::tiling {
 
@@ -23,7 +24,15 @@ public:
 private:
   using Pairs = llvm::SmallDenseSet<std::pair<mlir::Value, mlir::Value>>;
   bool mayOverlap(mlir::Value One, mlir::Value Other, Pairs &Seen) const;
-  llvm::DenseMap<mlir::StringAttr, llvm::SmallVector<mlir::CallOpInterface>> Calls;
+  bool mayOverlapItself(mlir::Value Memref, Pairs &Seen) const;
+  /// True if a call may give the function such arguments: one that is seen does, or one that isn't
+  /// may, because something other than a call names the function.
+  bool someCall(mlir::FunctionOpInterface Function,
+                llvm::function_ref<bool(mlir::OperandRange)> Gives) const;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::CallOpInterface>> Calls;
+  llvm::DenseSet<mlir::StringAttr> NamedElsewhere; ///< functions, in other than direct calls
+  bool SomeOverlap = false; ///< an operation makes a memref that may overlap itself
+  bool HasOuter;            ///< another module is around it, which may call what isn't private
 };
 
 /// True if the module says itself how it is transformed, by a schedule of the transform dialect.

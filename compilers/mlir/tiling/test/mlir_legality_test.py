@@ -13,11 +13,12 @@ from mlir_runs import executed, lowered, optimize, tiling
 from sampling import nightly
 
 AGENTS = ("function:constant?size=2&vectorize=0", "function:constant?size=2&vectorize=1")
-REMARKS = ("--remarks-filter=mlbridge-tiling", "--remark-format=emitRemark")
+UNREGISTERED = "--allow-unregistered-dialect"
+REMARKS = ("--remarks-filter=mlbridge-tiling", "--remark-format=emitRemark", UNREGISTERED)
 
 
 def stock(text: str) -> str:
-    done = optimize(text, "")
+    done = optimize(text, "", UNREGISTERED)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -25,7 +26,11 @@ def stock(text: str) -> str:
 def asked(text: str, model: str, **options: str) -> tuple[str, list[str]]:
     """The module, and what was decided about each operation."""
     told = {"model": model, "on-failure": "fail", **options}
-    done = optimize(text, tiling(told), *REMARKS, "--mlir-print-op-on-diagnostic=false")
+    return decided_by(text, tiling(told))
+
+
+def decided_by(text: str, passes: str) -> tuple[str, list[str]]:
+    done = optimize(text, passes, *REMARKS, "--mlir-print-op-on-diagnostic=false")
     assert done.returncode == 0, done.stderr
     return done.stdout, re.findall(r'Remark="linalg\.\w+(?: is left as it is)?: (.*)"', done.stderr)
 
@@ -91,6 +96,20 @@ REDUCTION = "a reduction loop is in a dimension of an output"
 ACCESS = "an operand is not accessed by sums of loops"
 OVERLAP = "an output may also be another operand"
 BODY = "%n_o = func.call @g(%x_a) : (f32) -> f32"
+BUFFER = "memref<8x8xf32>"
+TAKES_TWO = f"({BUFFER}, {BUFFER}) -> ()"
+GLOBAL = f'memref.global "private" @g : {BUFFER} = uninitialized\n'
+INDIRECT = f"%k = func.constant @f : {TAKES_TWO}\nfunc.call_indirect %k(%x, %x) : {TAKES_TWO}\n"
+STRIDED = "memref<8x8xf32, strided<[?, 1]>>"
+INTO_STRIDED = PRODUCT.replace("(%o : memref<8x8xf32>)", f"(%o : {STRIDED})")
+ZERO = "%c0 = arith.constant 0 : index\n"
+REPEATED = (
+    f"{ZERO}%y = memref.reinterpret_cast %x to offset: [0], sizes: [8, 8], strides: [%c0, 1] : "
+    f"{BUFFER} to {STRIDED}\n"
+)
+ONCE = f"%y = memref.cast %x : {BUFFER} to {STRIDED}\n"
+CALL_STRIDED = f"call @f(%n, %y) : ({BUFFER}, {STRIDED}) -> ()\n"
+NEW = f"%n = memref.alloc() : {BUFFER}\n"
 #: By name: a module, and why its operation stays.
 LEFT = {
     "reduction in outputs": (
@@ -235,6 +254,91 @@ LEFT = {
                  "call @f(%y, %x) : (memref<8x8xf32>, memref<8x8xf32>) -> ()\nreturn\n}"),
         OVERLAP,
     ),
+    "called through a value": (
+        function(SQUARE, PRODUCT, more=TWICE + INDIRECT + "return\n}"), OVERLAP,
+    ),
+    "called through an argument": (
+        function(SQUARE, PRODUCT, more=f"func.func @apply(%k: {TAKES_TWO}, %x: {BUFFER}) {{\n"
+                 f"func.call_indirect %k(%x, %x) : {TAKES_TWO}\nreturn\n}}\n" + TWICE
+                 + f"%k = func.constant @f : {TAKES_TWO}\n"
+                 f"call @apply(%k, %x) : ({TAKES_TWO}, {BUFFER}) -> ()\nreturn\n}}"),
+        OVERLAP,
+    ),
+    "called by what is called through a value": (
+        function(SQUARE, PRODUCT, more=TWICE + INDIRECT.replace("@f", "@h") + "return\n}\n"
+                 f"func.func private @h(%x: {BUFFER}, %y: {BUFFER}) {{\n"
+                 f"call @f(%y, %x) : {TAKES_TWO}\nreturn\n}}"),
+        OVERLAP,
+    ),
+    "given a global through a value": (
+        function(f"o:{BUFFER}", f"%a = memref.get_global @g : {BUFFER}\n" + PRODUCT, more=GLOBAL
+                 + f"func.func @given() {{\n%x = memref.get_global @g : {BUFFER}\n"
+                 f"%k = func.constant @f : ({BUFFER}) -> ()\n"
+                 f"func.call_indirect %k(%x) : ({BUFFER}) -> ()\nreturn\n}}"),
+        OVERLAP,
+    ),
+    "named by another dialect": (
+        function(SQUARE, PRODUCT, more=TWICE + f'"other.run"(%x) {{kernel = @f}} : ({BUFFER}) -> ()'
+                 "\nreturn\n}"),
+        OVERLAP,
+    ),
+    "named by a string": (
+        function(SQUARE, PRODUCT, more=TWICE + f'"other.run"(%x) {{kernel = "f"}} : ({BUFFER}) -> '
+                 "()\nreturn\n}"),
+        OVERLAP,
+    ),
+    "named by a call for something else, too": (
+        function(SQUARE, PRODUCT, more=TWICE + NEW
+                 + f"call @f(%x, %n) {{again = [@f]}} : {TAKES_TWO}\nreturn\n}}"),
+        OVERLAP,
+    ),
+    "named by an outer module": (
+        "module @inner {\n" + function(SQUARE, PRODUCT) + "}\n" + TWICE
+        + f'"other.run"(%x) {{kernel = @inner::@f}} : ({BUFFER}) -> ()\nreturn\n}}',
+        OVERLAP,
+    ),
+    "called by itself with one buffer": (
+        function(SQUARE + ";c:i1", PRODUCT + "\nscf.if %c {\nfunc.call @f(%o, %o, %c) : "
+                 f"({BUFFER}, {BUFFER}, i1) -> ()\n}}"),
+        OVERLAP,
+    ),
+    "results of a call": (
+        function(f"x:{BUFFER}", f"%r:2 = call @both(%x) : ({BUFFER}) -> ({BUFFER}, {BUFFER})\n"
+                 + PRODUCT.replace("%a", "%r#0").replace("%o", "%r#1"),
+                 more=f"func.func @both(%x: {BUFFER}) -> ({BUFFER}, {BUFFER}) {{\n"
+                 f"return %x, %x : {BUFFER}, {BUFFER}\n}}"),
+        OVERLAP,
+    ),
+    "a branch's buffers": (
+        function(f"a:{BUFFER};c:i1", NEW + f"cf.cond_br %c, ^next(%n : {BUFFER}), ^next(%a : "
+                 f"{BUFFER})\n^next(%o: {BUFFER}):\n" + PRODUCT),
+        OVERLAP,
+    ),
+    "one buffer again, in async.execute": (
+        function(f"x:{BUFFER}", f"{NEW}%t, %v = async.execute -> !async.value<{BUFFER}> {{\n"
+                 f"async.yield %n : {BUFFER}\n}}\n%u = async.execute [%t] (%v as %o: "
+                 f"!async.value<{BUFFER}>) {{\n" + PRODUCT.replace("%a", "%n")
+                 + "\nasync.yield\n}\nasync.await %u : !async.token"),
+        OVERLAP,
+    ),
+    "one row again and again, given by a call": (
+        function(f"a:{BUFFER};o:{STRIDED}", INTO_STRIDED,
+                 more=TWICE + NEW + REPEATED + CALL_STRIDED + "return\n}"),
+        OVERLAP,
+    ),
+    "one row again and again, given unranked": (
+        function(f"a:{BUFFER};u:memref<*xf32>",
+                 f"%o = memref.cast %u : memref<*xf32> to {STRIDED}\n" + INTO_STRIDED,
+                 more=TWICE + NEW + REPEATED + f"%u = memref.cast %y : {STRIDED} to memref<*xf32>\n"
+                 f"call @f(%n, %u) : ({BUFFER}, memref<*xf32>) -> ()\nreturn\n}}"),
+        OVERLAP,
+    ),
+    "one row again and again, or not": (
+        function(f"a:{BUFFER};x:{BUFFER};c:i1", f"%o = scf.if %c -> {STRIDED} {{\n" + REPEATED
+                 + f"scf.yield %y : {STRIDED}\n}} else {{\n" + ONCE
+                 + f"scf.yield %y : {STRIDED}\n}}\n" + NEW + INTO_STRIDED.replace("%a", "%n")),
+        OVERLAP,
+    ),
     "one row again and again": (
         whole("d0, d1, d2;d0, d1", "parallel parallel reduction",
               "a:memref<8x6x4xf32>;o:memref<8x6xf32, strided<[0, 1]>>"),
@@ -268,6 +372,17 @@ TILED = {
         SQUARE, PRODUCT, more="func.func @apart(%x: memref<8x8xf32>) {\n%y = memref.alloc() : "
         "memref<8x8xf32>\ncall @f(%x, %y) : (memref<8x8xf32>, memref<8x8xf32>) -> ()\nreturn\n}",
     ),
+    "another function's value": function(
+        SQUARE, PRODUCT, more=TWICE + INDIRECT.replace("@f", "@h") + NEW
+        + f"call @f(%x, %n) : {TAKES_TWO}\nreturn\n}}\n"
+        f"func.func private @h({BUFFER}, {BUFFER})",
+    ),
+    "in an inner module": "module @inner {\n" + function(SQUARE, PRODUCT) + "}\n" + TWICE
+    + "return\n}",
+    "strides given by a call": function(
+        f"a:{BUFFER};o:{STRIDED}", INTO_STRIDED,
+        more=TWICE + NEW + ONCE + CALL_STRIDED + "return\n}",
+    ),
     "two globals": (
         'memref.global "private" @g : memref<8x8xf32> = uninitialized\n'
         'memref.global "private" @h : memref<8x8xf32> = uninitialized\n'
@@ -297,6 +412,17 @@ def test_what_can_be_tiled_is(name: str) -> None:
         assert len(decided) == 1 and decided[0].startswith("tiles of 2x2")
         assert decided[0].endswith(ends)
         assert "scf.for" in module
+
+
+def test_what_an_outer_module_may_call() -> None:
+    """The pass sees the inner module alone."""
+    passes = f"builtin.module({tiling({'model': AGENTS[0], 'on-failure': 'fail'})})"
+    public = "module {\nmodule @inner {\n" + function(SQUARE, PRODUCT) + "}\n}\n"
+    module, decided = decided_by(public, passes)
+    assert decided == [OVERLAP]
+    assert module == stock(public)
+    _, decided = decided_by(public.replace("func.func", "func.func private"), passes)
+    assert decided == ["tiles of 2x2x2"]
 
 
 #: What an element of the output becomes, if not a sum.
