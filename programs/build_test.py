@@ -123,7 +123,7 @@ def test_a_process_that_does_not_end_is_stopped(tmp_path: Path) -> None:
 
 
 def test_a_missing_compiler_is_named(build: Path) -> None:
-    with pytest.raises(ProgramsError, match="no-such-compiler .* can't be started: No such file"):
+    with pytest.raises(ProgramsError, match="no-such-compiler"):
         compile_program(PROGRAM, build / "o", ("no-such-compiler",), build=build)
 
 

@@ -119,8 +119,7 @@ nb::object call(PyObject *policy, PyObject *observation, PyObject *context) {
 }
 
 bool isInterrupt() {
-  return !PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_GeneratorExit) &&
-         !PyErr_ExceptionMatches(PyExc_SystemExit);
+  return !PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_GeneratorExit);
 }
 
 namespace {

@@ -221,9 +221,9 @@ def test_nobody_there_is_an_error_at_once(tmp_path: Path) -> None:
 CHILD = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
-import mlbridge, test_driving
-test_driving.mlbridge.serve_environment(
-    test_driving.Countdown(), sys.argv[1], test_driving.SIGNATURE, keep_serving=True)
+import mlbridge, driving_test
+driving_test.mlbridge.serve_environment(
+    driving_test.Countdown(), sys.argv[1], driving_test.SIGNATURE, keep_serving=True)
 """
 
 

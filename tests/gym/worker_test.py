@@ -20,9 +20,9 @@ TESTS = Path(__file__).parents[2] / "python" / "tests"
 CHILD = """
 import sys
 sys.path.insert(0, sys.argv[2])
-import mlbridge, test_driving
+import mlbridge, driving_test
 mlbridge.serve_environment(
-    test_driving.Countdown(), sys.argv[1], test_driving.SIGNATURE, keep_serving=True)
+    driving_test.Countdown(), sys.argv[1], driving_test.SIGNATURE, keep_serving=True)
 """
 
 
