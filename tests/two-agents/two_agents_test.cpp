@@ -405,7 +405,10 @@ INSTANTIATE_TEST_SUITE_P(All, Over,
                            return std::string(info.param.first) + "_" + info.param.second;
                          });
 
-TEST(TwoAgents, DecideTheSameInC) { EXPECT_TRUE(PassInC().play("function:choose") == inProcess()); }
+TEST(TwoAgents, DecideTheSameInC) {
+  const Trajectory &expected = inProcess(); // which registers the function, too
+  EXPECT_TRUE(PassInC().play("function:choose") == expected);
+}
 
 TEST(TwoAgents, BothEarn) {
   const Trajectory &played = inProcess();
