@@ -206,3 +206,13 @@ def test_damaged_files_are_errors_and_never_crashes(name: str, tmp_path: Path) -
             inspect(path)
         except mlbridge.Error as error:
             assert str(path) in str(error)
+
+
+def test_metadata_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]>\nf (float[1] x) => (float[1] y) { y = Neg (x) }'
+    )
+    onnx.helper.set_model_props(model, {"author": "\x1b[2Jgone"})
+    onnx.save(model, tmp_path / "model.onnx")
+    assert main(["inspect", str(tmp_path / "model.onnx")]) == 0
+    assert "author = \\x1b[2Jgone" in capsys.readouterr().out

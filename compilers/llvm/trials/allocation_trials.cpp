@@ -185,7 +185,7 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
     else if (Answers[I].Failure != Code::Ok)
       Failed = Status(Answers[I].Failure, Answers[I].Message);
     else if (!WIFEXITED(Ended) || WEXITSTATUS(Ended) != Refused)
-      Failed = Status(Code::Internal, "a process that tried an allocation ended too early");
+      Failed = Status(Code::Unavailable, "a process that tried an allocation ended too early");
   }
   if (!Failed)
     return Failed;

@@ -42,7 +42,7 @@ AllocationCost costOf(const llvm::MachineFunction &MF, const llvm::VirtRegMap &R
 /// where the greedy allocator is done with it. Returns nothing in the caller,
 /// once all have ended, a minute later at most, with what each allocation
 /// costs, or nothing where LLVM refuses it. Errors, in the caller: Unsupported
-/// (whyNot()), Unavailable (there can be no process), Internal (one ended too
+/// (whyNot()), Unavailable (there can be no process, or one ended too
 /// early), DeadlineExceeded, and those of endTrial.
 ///
 /// `Registers` and `Frequencies` are those of the function, and stay.

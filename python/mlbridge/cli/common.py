@@ -57,6 +57,11 @@ def version() -> str:
         return _core.version
 
 
+def printable(text: str) -> str:
+    """The text without what would move a terminal's cursor."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
 def show(values: Mapping[str, object], *, as_json: bool) -> None:
     """Print named values, one a line."""
     if as_json:
@@ -66,4 +71,4 @@ def show(values: Mapping[str, object], *, as_json: bool) -> None:
         return
     width = max(map(len, values), default=0)
     for name, value in values.items():
-        print(f"{name:{width}}  {value}", flush=True)
+        print(f"{name:{width}}  {printable(str(value))}", flush=True)

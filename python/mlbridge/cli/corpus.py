@@ -17,7 +17,7 @@ from typing import Any
 from .. import corpus
 from ..errors import Error
 from .arguments import JSON, Parser, assignment, number_from_one
-from .common import DONE, FAILED, CommandError, UsageError
+from .common import DONE, FAILED, CommandError, UsageError, printable
 
 #: Problems that are printed one by one.
 SHOWN = 10
@@ -322,11 +322,6 @@ def split(options: argparse.Namespace) -> int:
     else:
         table(["part", "programs", "modules"], rows)
     return DONE
-
-
-def printable(text: str) -> str:
-    """The text without what would move a terminal's cursor."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def table(columns: Any, rows: Any) -> None:

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING
 
 from .arguments import JSON, Parser
-from .common import DONE
+from .common import DONE, printable
 
 if TYPE_CHECKING:
     from ..inspection import Report
@@ -53,7 +53,7 @@ def lines(report: Report) -> list[tuple[str, str]]:
     elif report.signature:
         found.append(("signature", report.signature))
     for key, value in sorted(report.metadata.items()):
-        flat = " ".join(value.split())
+        flat = printable(" ".join(value.split()))
         found.append(("metadata", f"{key} = {flat[:WIDEST]}{'…' if len(flat) > WIDEST else ''}"))
     if report.opsets:
         found.append(("opsets", ", ".join(f"{d} {v}" for d, v in sorted(report.opsets.items()))))
