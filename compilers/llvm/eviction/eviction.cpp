@@ -165,7 +165,7 @@ class EvictionProvider final : public RegAllocEvictionAdvisorProvider {
 public:
   EvictionProvider(Module &M, const std::string &OtherModel)
       : RegAllocEvictionAdvisorProvider(AdvisorMode::Release, M.getContext()),
-        Owner(EvictionOptions.settings(), M), Learned(Owner, learnedEviction, IndexToEvict),
+        Owner(EvictionOptions.advisorSettings(), M), Learned(Owner, learnedEviction, IndexToEvict),
         Effort(effort(Owner.Options.Model, OtherModel)) {
     if (!Effort)
       Owner.refuse(Effort.status());

@@ -12,7 +12,7 @@ namespace mlbridge::eviction {
 
 Optimization::Optimization(plugin::Settings Options, Module &M)
     : Options(std::move(Options)), M(M) {
-  if (const Status Valid = this->Options.check(); !Valid)
+  if (const Status Valid = this->Options.validate(); !Valid)
     refuse(Valid);
 }
 

@@ -69,7 +69,8 @@ private:
 class PriorityProvider final : public RegAllocPriorityAdvisorProvider {
 public:
   explicit PriorityProvider(Module &M)
-      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release), Owner(PriorityOptions.settings(), M),
+      : RegAllocPriorityAdvisorProvider(AdvisorMode::Release),
+        Owner(PriorityOptions.advisorSettings(), M),
         Learned(Owner, learnedPriority, PriorityAdvice) {}
 
 private:
@@ -87,7 +88,7 @@ private:
 
 } // namespace
 
-std::string priorityModel() { return PriorityOptions.settings().Model; }
+std::string priorityModel() { return PriorityOptions.advisorSettings().Model; }
 
 std::unique_ptr<RegAllocPriorityAdvisorProvider> newPriorityProvider(Module &M) {
   return std::make_unique<PriorityProvider>(M);

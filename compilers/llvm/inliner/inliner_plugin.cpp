@@ -133,12 +133,12 @@ private:
 static InlineAdvisor *newAdvisor(Module &M, FunctionAnalysisManager &FAM, InlineParams Params,
                                  InlineContext IC) {
   const auto Stock = [&] { return new DefaultInlineAdvisor(M, FAM, Params, IC); };
-  const plugin::Settings Options = Flags.settings();
+  const plugin::Settings Options = Flags.advisorSettings();
   const auto Defined = make_filter_range(M, [](Function &F) { return !F.isDeclaration(); });
   if (Defined.empty() || (ComparedOption && !CandidateOption))
     return Stock();
   const Pipeline &Current = *FAM.getResult<PipelineAnalysis>(*Defined.begin()).Current;
-  if (const Status Checked = Options.check(); !Checked) {
+  if (const Status Checked = Options.validate(); !Checked) {
     Options.refuse(M.getContext(), Checked);
     return Stock();
   }

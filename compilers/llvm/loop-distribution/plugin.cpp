@@ -39,7 +39,7 @@ struct Decider {
   /// True if the agents may be asked.
   bool isReady(const llvm::Function &F) {
     if (!std::exchange(IsChecked, true))
-      if (const Status Valid = Options.check(); !Valid) {
+      if (const Status Valid = Options.validate(); !Valid) {
         Options.refuse(F.getContext(), Valid);
         HasFailed = true;
       }

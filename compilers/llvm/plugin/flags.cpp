@@ -44,7 +44,7 @@ AdvisorFlags::AdvisorFlags(StringRef Prefix, StringRef Models, StringRef Levels)
               "Inputs of the model that LLVM does not have: an error, or zero"),
       Log(Prefix, "log", "", "DIR", "Record what is asked and answered") {}
 
-Settings AdvisorFlags::settings() const {
+Settings AdvisorFlags::advisorSettings() const {
   Settings Options = Flags::settings();
   Options.Missing = Missing.value();
   Options.Log = Log.value();

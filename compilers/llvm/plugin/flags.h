@@ -46,7 +46,7 @@ class AdvisorFlags : public Flags {
 public:
   AdvisorFlags(llvm::StringRef Prefix, llvm::StringRef Models, llvm::StringRef Levels);
 
-  Settings settings() const;
+  Settings advisorSettings() const;
 
 private:
   const Flag Missing, Log;

@@ -11,7 +11,7 @@ using namespace llvm;
 
 namespace mlbridge::plugin {
 
-Status Settings::check() const {
+Status Settings::validate() const {
   if (Status Base = ModelOptions::check(); !Base)
     return Base;
   if (Missing != "refuse" && Missing != "zero")

@@ -21,7 +21,7 @@ struct Settings : ModelOptions {
   std::string Log;                ///< a folder for recordings, or empty
 
   /// The first option that makes no sense, as InvalidArgument.
-  Status check() const;
+  Status validate() const;
   /// True if the model is asked at this level ("Oz").
   bool wants(llvm::StringRef Level) const;
   /// True if it is asked about a function for which code is generated at this level.

@@ -116,7 +116,7 @@ private:
   }
 
   void check(LLVMContext &Context) {
-    Status Valid = Options.check();
+    Status Valid = Options.validate();
     if (Valid && HasThreads) {
       HasFailed = true;
       static std::once_flag Once;

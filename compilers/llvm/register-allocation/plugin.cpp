@@ -74,7 +74,7 @@ struct ModuleOptions {
 
   void check(LLVMContext &Context) {
     const Expected<unsigned> Effort = effort(Settings.Model);
-    Status Valid = Settings.check();
+    Status Valid = Settings.validate();
     if (Valid)
       Valid = Effort.status();
     if (!Valid)

@@ -51,9 +51,10 @@ std::optional<size_t> Race::race(ArrayRef<size_t> Runs, size_t AtOnce, ArrayRef<
     for (size_t I = Ends.size(); I-- > 0;) {
       Running One = Current[I];
       End How;
+      How.IsLate = !Ends[I].revents && Clock::now() >= One.Deadline;
       if (Ends[I].revents)
         How.Status = One.Process.reap();
-      else if ((How.IsLate = Clock::now() >= One.Deadline))
+      else if (How.IsLate)
         One.Process.end();
       else
         continue;

@@ -392,16 +392,13 @@ namespace {
 /// Makes an input of zeros one of ones (sample 0), of zeros (1), or of both by turns (2).
 void fill(uint8_t *zeros, const TensorSpec &spec, int sample) {
   const size_t size = sizeOf(spec.type), count = elementCount(spec.shape).value_or(0);
-  uint8_t one[8] = {1};
-  if (spec.type == ElementType::Float16)
-    std::memcpy(one, "\x00\x3c", 2);
-  if (spec.type == ElementType::Float32)
-    std::memcpy(one, "\x00\x00\x80\x3f", 4);
-  if (spec.type == ElementType::Float64)
-    std::memcpy(one, "\x00\x00\x00\x00\x00\x00\xf0\x3f", 8);
+  const uint64_t one = spec.type == ElementType::Float16   ? 0x3c00
+                       : spec.type == ElementType::Float32 ? 0x3f800000
+                       : spec.type == ElementType::Float64 ? 0x3ff0000000000000
+                                                           : 1;
   for (size_t i = 0; i < count; ++i)
     if (sample == 0 || (sample == 2 && i % 2 == 0))
-      std::memcpy(zeros + i * size, one, size);
+      std::memcpy(zeros + i * size, &one, size); // little-endian
 }
 
 } // namespace
