@@ -71,11 +71,11 @@ def exact_operators() -> list[Any]:
     multiplies zeros."""
     from onnx.reference.op_run import OpRun
 
-    class Erf(OpRun):  # type: ignore[misc]
+    class Erf(OpRun):
         def _run(self, x: Array) -> tuple[Array]:
             return (np.vectorize(math.erf, otypes=["float64"])(x).astype(x.dtype),)
 
-    class PRelu(OpRun):  # type: ignore[misc]
+    class PRelu(OpRun):
         def _run(self, x: Array, slope: Array) -> tuple[Array]:
             return (np.where(x < 0, x * slope, x).astype(x.dtype),)
 
