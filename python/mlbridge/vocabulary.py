@@ -30,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import files
+from .claiming import file_errors
 from .corpus.resolve import module_files, opened
-from .corpus.store import write
 from .errors import InvalidArgument, InvalidModel, NotFound
+from .outputs import write_whole
 from .reading import parse_json, read_file, shortly
 
 _log = logging.getLogger("mlbridge")
@@ -326,7 +327,9 @@ def _ranks(
 def save(training: Training, path: Path) -> str:
     """Writes a vocabulary; its digest. Nobody ever sees a part of the file."""
     data = training.text().encode()
-    write(path, data)
+    with file_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
