@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._core import Event, EventKind, Model, Runner, Statistics
-from .errors import Closed, Error
+from .errors import Closed, Error, LimitExceeded
 from .server import Server
 
 # Nothing tells when a stream ends, so the runner that was not used for longest is forgotten.
@@ -56,13 +56,20 @@ class _Forwarder:
 
 
 def forward(
-    model: str, uri: str, *, ready: Callable[[Server], None] | None = None, **limits: Any
+    model: str,
+    uri: str,
+    *,
+    ready: Callable[[Server], None] | None = None,
+    failed: Callable[[str], None] | None = None,
+    **limits: Any,
 ) -> Statistics:
     """Serve the model that the URI `model` names at `uri`, until Ctrl-C.
 
     With `?record=FOLDER` in `model`, requests, answers and rewards are kept. Compilers see the
     model's signature and metadata, and get its failures as PolicyFailed. One request is in work at
-    a time. `ready` is called with the Server once compilers can connect.
+    a time. `ready` is called with the Server once compilers can connect. If the recording
+    ended before, as the disk was full, `failed` is called with the reason at the end, or there is
+    LimitExceeded.
     """
     with contextlib.closing(Model.open(model)) as opened:
         forwarder = _Forwarder(opened)
@@ -75,4 +82,9 @@ def forward(
                 else:
                     with contextlib.suppress(Error):
                         forwarder.tell(event)
-            return server.statistics
+            served = server.statistics
+        if "record=" in model and (failure := opened.statistics().get("record.failed")):
+            if failed is None:
+                raise LimitExceeded(f"not everything is recorded: {failure}")
+            failed(failure)
+        return served

@@ -241,7 +241,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_recording_alone_and_is_said(tmp_path: Path) -> None:
     at = f"unix:{tmp_path}/r"
     signature = Signature([TensorSpec("x", "float32", [4])], [TensorSpec("y", "float32")])
     with running(lambda o, c: o["x"].sum(), f"unix:{tmp_path}/m", signature) as model:
@@ -259,7 +259,10 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path) -> None
             runner.reward(1.0)
         process.send_signal(signal.SIGTERM)
         said, complaint = process.communicate(timeout=60)
-    assert process.returncode == 0 and not complaint
+    assert process.returncode == 1
+    assert complaint == (
+        f"mlbridge serve: not everything is recorded: {tmp_path}/recordings: File too large\n"
+    )
     assert dict(map(str.split, said.splitlines()))["replies"] == "60"
     (path,) = (tmp_path / "recordings").iterdir()
     recording = Recording(path)

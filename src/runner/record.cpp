@@ -143,7 +143,7 @@ public:
       (void)::mkdir(folder_.substr(0, slash).c_str(), 0777);
     }
     process_ = processNumber();
-    failed_ = false;
+    failure_.clear();
     kept_ = 0;
     static std::atomic<unsigned> files{0};
     // Another process of the same number may have been here before.
@@ -185,6 +185,8 @@ public:
     text.raw("time", number(since.count()));
     return text;
   }
+  /// Why nothing is kept any more; empty while it is.
+  const std::string &failure() const { return failure_; }
   uint64_t nextStream() { return ++streams_; }
   uint64_t nextRequest() { return ++requests_; }
   void put(const std::string &text, const std::string &tensors) {
@@ -202,7 +204,7 @@ public:
 
 private:
   void write(std::string_view bytes) {
-    if (failed_)
+    if (!failure_.empty())
       return;
     const off_t end = kept_ + static_cast<off_t>(bytes.size());
     while (!bytes.empty()) {
@@ -210,7 +212,7 @@ private:
       if (n < 0 && errno == EINTR)
         continue;
       if (n <= 0) { // half a record would be damage
-        failed_ = true;
+        failure_ = folder_ + ": " + std::strerror(errno);
         (void)!::ftruncate(file_, kept_);
         return;
       }
@@ -223,7 +225,7 @@ private:
   int file_ = -1;
   uint64_t process_ = 0, streams_ = 0, requests_ = 0;
   off_t kept_ = 0;
-  bool failed_ = false;
+  std::string failure_;
   std::chrono::steady_clock::time_point began_;
 };
 
@@ -370,6 +372,15 @@ public:
       return inner;
     return std::unique_ptr<RunnerBackend>(
         std::make_unique<RecordedRunner>(inner_, file_, std::move(*inner), bound, context));
+  }
+  /// Those of the model, if it has any, and `record.failed`.
+  Expected<Metadata> statistics() override {
+    Metadata all;
+    if (Expected<Metadata> own = inner_->statistics())
+      all = std::move(*own);
+    const std::lock_guard<std::mutex> guard(file_->lock);
+    all["record.failed"] = file_->failure();
+    return all;
   }
 
 private:

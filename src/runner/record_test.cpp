@@ -125,6 +125,7 @@ TEST_F(Record, AFullDiskEndsTheRecordingAndNotTheWork) {
   Model model = Model::open(uri());
   ASSERT_TRUE(model.bind(Doubling));
   Runner runner = model.newRunner();
+  EXPECT_EQ(model.statistics()->at("record.failed"), "");
   rlimit small = before;
   small.rlim_cur = 3000;
   setrlimit(RLIMIT_FSIZE, &small);
@@ -134,6 +135,7 @@ TEST_F(Record, AFullDiskEndsTheRecordingAndNotTheWork) {
   signal(SIGXFSZ, SIG_DFL);
   ASSERT_EQ(files().size(), 1u);
   EXPECT_LE(files()[0].size(), 3000u);
+  EXPECT_NE(model.statistics()->at("record.failed").find("File too large"), std::string::npos);
   EXPECT_GE(count(files()[0], "\"kind\": \"reply\""), 3u) << "what there was room for is whole";
 }
 

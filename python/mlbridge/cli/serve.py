@@ -18,7 +18,7 @@ from .. import files
 from ..errors import Error
 from ..uri import SCHEMES, is_component
 from .arguments import AT, Parser, add_answering, assignment, number_from_one, seconds
-from .common import DONE, CommandError, UsageError, show
+from .common import DONE, FAILED, CommandError, UsageError, show
 
 if TYPE_CHECKING:
     from .._core import Statistics
@@ -169,9 +169,18 @@ def run(options: argparse.Namespace) -> int:
         for name in ("batch", "max_wait", "pad", "agent", "signature"):
             if getattr(options, name):
                 raise UsageError(f"--{name.replace('_', '-')} is not for the URI of a model")
-        return serve_until_stopped(
-            options, forward, options.model, options.at, **dict(options.limit)
+        failures: list[str] = []
+        code = serve_until_stopped(
+            options,
+            forward,
+            options.model,
+            options.at,
+            failed=failures.append,
+            **dict(options.limit),
         )
+        for failure in failures:
+            print(f"mlbridge serve: not everything is recorded: {failure}", file=sys.stderr)
+        return FAILED if failures else code
     if options.batch is None and (options.max_wait is not None or options.pad is not None):
         raise UsageError("--max-wait and --pad are for batches; add --batch N")
 
