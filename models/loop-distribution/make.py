@@ -29,6 +29,8 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
 import loops as random_loops
 from onnx_text import network
+from trees import constants as tree_constants
+from trees import descent, leaves
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = 26
@@ -68,20 +70,11 @@ def inputs(previous: Any, rest: Any, whole: Any, checks: Any) -> Any:
     return np.concatenate([p, r, w, *more], axis=-1)
 
 
-def leaves(x: Any, trees: Mapping[str, Any]) -> Any:
-    """Which leaf each row of x reaches in each tree."""
-    bits = x[:, np.asarray(trees["inputs"])] > np.asarray(trees["limits"], np.float32)
-    at = np.zeros(bits.shape[:2], int)
-    for depth in range(DEPTH):
-        bit = np.take_along_axis(bits, (at + (1 << depth) - 1)[..., None], axis=2)[..., 0]
-        at = 2 * at + bit
-    return at
-
-
 def score(x: Any, trees: Mapping[str, Any]) -> Any:
     """The logarithm of the ratio of times that is expected at most, mostly."""
+    at = leaves(x, trees["inputs"], trees["limits"], DEPTH)
     values = np.take_along_axis(
-        np.asarray(trees["leaves"], np.float64)[None], leaves(x, trees)[..., None], axis=2
+        np.asarray(trees["leaves"], np.float64)[None], at[..., None], axis=2
     )
     return values.sum(axis=(1, 2))
 
@@ -118,14 +111,6 @@ def cycles_of(row: str) -> str:
 
 def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
     """Divides what the vectorizer would refuse, if the trees expect enough of it."""
-    descend = "\n".join(
-        f"""
-  child_{depth} = Add (at_{depth - 1}, level_{depth})
-  bit_{depth} = GatherElements <axis = 1> (bits, child_{depth})
-  twice_{depth} = Mul (at_{depth - 1}, two)
-  at_{depth} = Add (twice_{depth}, bit_{depth})"""
-        for depth in range(1, DEPTH)
-    )
     inputs = ", ".join(f"float[{COLUMNS}] {row}" for row in PARTS)
     graph = f"""
 "loop-distribution-distribute" ({inputs}, int64 checks) => (int64 distribute)
@@ -142,11 +127,7 @@ def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
   checks_float = Cast <to = 1> (checks)
   checks_row = Reshape (checks_float, flat)
   x = Concat <axis = 0> ({", ".join(PARTS)}, checks_row, gain, waits)
-  compared = Gather <axis = 0> (x, inputs)
-  is_greater = Greater (compared, limits)
-  bits = Cast <to = 7> (is_greater)
-  at_0 = GatherElements <axis = 1> (bits, root)
-  {descend}
+  {descent(DEPTH)}
   reached = GatherElements <axis = 1> (leaves, at_{DEPTH - 1})
   total = ReduceSum <keepdims = 0> (reached)
   whole_trips = Gather <axis = 0> (whole, trips)
@@ -162,13 +143,10 @@ def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
   distribute = Cast <to = 7> (answer)
 }}"""
     constants = {
-        "inputs": np.array(trees["inputs"]),
-        "limits": np.array(trees["limits"], np.float32),
+        **tree_constants(trees["inputs"], trees["limits"], DEPTH),
         "leaves": np.array(trees["leaves"], np.float32),
         "limit": np.float32(trees["limit"]),
         "few_trips": np.float32(trees["trips"]),
-        "root": np.zeros((len(trees["inputs"]), 1), np.int64),
-        **{f"level_{depth}": np.int64((1 << depth) - 1) for depth in range(1, DEPTH)},
     }
     return network(graph, constants)
 
@@ -316,8 +294,7 @@ def fit(x: Any, ratios: Any, count: int, quantile: float, rate: float, fewest: i
         residuals = ratios - expected
         slopes = np.where(residuals > 0, quantile, quantile - 1)
         chosen, limits = grown(x, slopes, candidates, fewest)
-        one: Trees = {"inputs": [chosen], "limits": [limits]}
-        at = leaves(x, one)[:, 0]
+        at = leaves(x, [chosen], [limits], DEPTH)[:, 0]
         of_leaves: list[float] = []
         for leaf in range(1 << DEPTH):
             inside = residuals[at == leaf]

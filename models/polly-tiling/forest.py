@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx_text import network as network_of
+from trees import constants as tree_constants
+from trees import descent, leaves
 
 LOOPS, COLUMNS = 8, 9
 #: Columns of a loop, as examples/tiling has them.
@@ -38,21 +40,10 @@ def inputs(rows: Any) -> Any:
     return np.concatenate([flat, depth[..., None].astype(np.float32)], -1)
 
 
-def leaves(x: Any, trees: Mapping[str, Any]) -> Any:
-    """Which leaf each row of x reaches in each tree."""
-    depth = trees["depth"]
-    bits = x[:, np.asarray(trees["inputs"])] > np.asarray(trees["limits"], np.float32)
-    at = np.zeros(bits.shape[:2], int)
-    for level in range(depth):
-        bit = np.take_along_axis(bits, (at + (1 << level) - 1)[..., None], axis=2)[..., 0]
-        at = 2 * at + bit
-    return at
-
-
 def scores(x: Any, trees: Mapping[str, Any]) -> Any:
     """Of each choice; the least is taken."""
     values = np.asarray(trees["leaves"], np.float64)
-    at = leaves(x, trees)
+    at = leaves(x, trees["inputs"], trees["limits"], trees["depth"])
     total = values[np.arange(values.shape[0]), at].sum(axis=1)
     return total + np.asarray(trees["margins"])
 
@@ -104,9 +95,7 @@ def fit(
     for _ in range(count):
         sample = rng.integers(0, len(x), len(x))
         one = grown(x[sample], y[sample], depth, fewest, among, rng)
-        at = leaves(
-            x[sample], {"depth": depth, "inputs": [one["inputs"]], "limits": [one["limits"]]}
-        )
+        at = leaves(x[sample], [one["inputs"]], [one["limits"]], depth)
         values = np.zeros((1 << depth, y.shape[1]))
         for leaf in range(1 << depth):
             inside = y[sample][at[:, 0] == leaf]
@@ -121,14 +110,6 @@ def fit(
 def network(trees: Mapping[str, Any], vectors: Sequence[Sequence[int]]) -> onnx.ModelProto:
     """Chooses one of the vectors."""
     depth = trees["depth"]
-    descend = "\n".join(
-        f"""
-  child_{level} = Add (at_{level - 1}, level_{level})
-  bit_{level} = GatherElements <axis = 1> (bits, child_{level})
-  twice_{level} = Mul (at_{level - 1}, two)
-  at_{level} = Add (twice_{level}, bit_{level})"""
-        for level in range(1, depth)
-    )
     graph = f"""
 "polly-tiling" (float[{LOOPS}, {COLUMNS}] loops) => (int64[{LOOPS}] sizes)
 <int64 nests = {{{NESTS}}}, int64[1] accesses = {{{ACCESSES}}}, int64[1] temporal = {{{TEMPORAL}}},
@@ -159,11 +140,7 @@ def network(trees: Mapping[str, Any], vectors: Sequence[Sequence[int]]) -> onnx.
   flat_table = Reshape (table, flat)
   depth = Cast <to = 1> (count)
   x = Concat <axis = 0> (flat_table, depth)
-  compared = Gather <axis = 0> (x, inputs)
-  is_greater = Greater (compared, limits)
-  bits = Cast <to = 7> (is_greater)
-  at_0 = GatherElements <axis = 1> (bits, root)
-  {descend}
+  {descent(depth)}
   leaf = Reshape (at_{depth - 1}, flat)
   where = Add (leaf, first_leaves)
   values = Gather <axis = 0> (leaves, where)
@@ -173,14 +150,11 @@ def network(trees: Mapping[str, Any], vectors: Sequence[Sequence[int]]) -> onnx.
   sizes = Gather <axis = 0> (vectors, best)
 }}"""
     constants = {
-        "inputs": np.array(trees["inputs"]),
-        "limits": np.array(trees["limits"], np.float32),
+        **tree_constants(trees["inputs"], trees["limits"], depth),
         "leaves": np.array(trees["leaves"], np.float32).reshape(-1, len(vectors)),
         "margins": np.array(trees["margins"], np.float32),
         "vectors": np.array(vectors, np.int64),
         "first_leaves": np.arange(len(trees["inputs"]), dtype=np.int64) << depth,
-        "root": np.zeros((len(trees["inputs"]), 1), np.int64),
         "behind": np.arange(1, SEEN + 1, dtype=np.int64),
-        **{f"level_{level}": np.int64((1 << level) - 1) for level in range(1, depth)},
     }
     return network_of(graph, constants)
