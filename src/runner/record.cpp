@@ -373,7 +373,7 @@ public:
     return std::unique_ptr<RunnerBackend>(
         std::make_unique<RecordedRunner>(inner_, file_, std::move(*inner), bound, context));
   }
-  /// Those of the model, if it has any, and `record.failed`.
+  /// The statistics of the model, if it has any, and `record.failed`.
   Expected<Metadata> statistics() override {
     Metadata all;
     if (Expected<Metadata> own = inner_->statistics())
