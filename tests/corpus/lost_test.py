@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,17 @@ def test_the_advice_fits_the_source(command: Command, program: Path) -> None:
     assert "no module has a function" in done.stderr
     command("add", "mine", "--", "clang-22", "-c", "a.c")
     command("add", "mine", "--", "true")  # up to date
+
+
+def test_a_command_that_has_read_a_corpus_ends_well(command: Command, program: Path) -> None:
+    """Arrow's threads may be at work when Python ends; development mode makes that likelier."""
+    command("add", "mine", "--", "clang-22", "-c", "a.c")
+    again = [sys.executable, "-X", "dev", "-m", "mlbridge", "corpus", "add", "mine", "--", "true"]
+    for _ in range(4):
+        started = [
+            subprocess.Popen(again, cwd=program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            for _ in range(2)
+        ]
+        for process in started:
+            _, complaint = process.communicate(timeout=60)
+            assert process.returncode == 0, complaint
