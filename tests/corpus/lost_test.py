@@ -214,10 +214,10 @@ def test_a_command_that_has_read_a_corpus_ends_well(command: Command, program: P
     """Arrow's threads may be at work when Python ends; development mode makes that likelier."""
     command("add", "mine", "--", "clang-22", "-c", "a.c")
     again = [sys.executable, "-X", "dev", "-m", "mlbridge", "corpus", "add", "mine", "--", "true"]
-    for _ in range(4):
+    for _ in range(6):
         started = [
             subprocess.Popen(again, cwd=program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            for _ in range(2)
+            for _ in range(3)
         ]
         for process in started:
             _, complaint = process.communicate(timeout=60)
