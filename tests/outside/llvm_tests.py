@@ -46,6 +46,10 @@ MACHINE = re.compile(
 FAULT = "LLVM ERROR|PLEASE submit|Bad machine code|[Bb]roken|crashed|ended too early"
 #: A plugin says so where it leaves code alone, as far as remarks are asked for.
 LEFT = re.compile(r"\bleft to (?:the|LLVM)")
+#: After such a call LLVM writes `mov x29, x29` as a marker, which reads x29 even where nothing has
+#: defined it. The verifier refuses this as soon as an allocator, LLVM's own as well, gives x29 to a
+#: value that lives after the call only.
+READS_X29 = "clang.arc.attachedcall"
 #: The way of its own that each tool is run in, and the level.
 LLC = (
     ("register-allocation", "shipped"),
@@ -152,7 +156,10 @@ def verdicts(cases: Sequence[Case]) -> list[Verdict]:
 
 def codegen(source: Path, ways: Sequence[Way]) -> list[Case]:
     """By llc, for the machine of its first RUN line."""
-    stock = f"llc-22 -filetype=obj -verify-machineinstrs {machine(source.read_text())} {{0}}"
+    text = source.read_text()
+    if READS_X29 in text:
+        return []
+    stock = f"llc-22 -filetype=obj -verify-machineinstrs {machine(text)} {{0}}"
     cases = []
     for each in ways:
         (plugin,), options = told(each.flags)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,29 @@ def test_what_is_right_is_not_found(source: Path) -> None:
     found = llvm_tests.verdicts(cases)
     assert len(found) == 2, "stock llc and opt take it"
     assert {one.kind for one in found} <= {"same", "changed"}, found
+
+
+def test_files_with_a_marker_that_llvm_itself_gets_wrong_are_no_inputs(tmp_path: Path) -> None:
+    """If this fails for LLVM, READS_X29 has had its time."""
+    lines = [
+        'target triple = "arm64e-apple-iphoneos"',
+        "declare ptr @llvm.objc.retainAutoreleasedReturnValue(ptr)",
+        "declare void @use(i64)",
+        "define void @f(ptr %callee, ptr %from) {",
+        '  %r = call ptr %callee() [ "clang.arc.attachedcall"'
+        "(ptr @llvm.objc.retainAutoreleasedReturnValue) ]",
+    ]
+    # More values at once than there are other registers that calls keep.
+    for i in range(12):
+        lines += [f"  %p{i} = getelementptr i64, ptr %from, i64 {i}"]
+        lines += [f"  %v{i} = load volatile i64, ptr %p{i}"]
+    lines += [f"  call void @use(i64 %v{i})" for i in range(12)]
+    path = tmp_path / "marker.ll"
+    path.write_text("\n".join([*lines, "  ret void", "}", ""]))
+    stock = ["llc-22", "-verify-machineinstrs", path, "-o", "/dev/null"]
+    said = subprocess.run(stock, capture_output=True, text=True, check=False).stderr
+    assert "Using an undefined physical register" in said and "$fp" in said
+    assert llvm_tests.codegen(path, [way("register-allocation", "random", 1)]) == []
 
 
 def test_what_fails_with_the_plugin_alone_is_found(source: Path) -> None:
