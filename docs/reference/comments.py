@@ -17,19 +17,19 @@ from pathlib import Path
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 # Members that every class has in the same sense.
 SPECIAL = (
-    (re.compile(r"\s*(virtual )?~\w+\("), "Ends it."),
+    (re.compile(r"\s*(virtual )?~\w+\("), "Destroys the object."),
     (
         re.compile(r"\s*(\w+)\(\1 &&\)|\s*(\w+) &operator=\(\2 &&\)"),
-        "Moves; what is left can be assigned to or ended, and nothing else.",
+        "Moves; the moved-from object can only be assigned to or destroyed.",
     ),
-    (re.compile(r"\s*friend bool operator[!=]=\("), "Whether all parts are equal, or not."),
-    (re.compile(r"\s*explicit operator bool\("), "Whether it went well, or there is something."),
+    (re.compile(r"\s*friend bool operator[!=]=\("), "Compares all parts."),
+    (re.compile(r"\s*explicit operator bool\("), "True if it is a success, or has a value."),
 )
 TRAILING = re.compile(r"/\*\*<|///<")
 
 
 def marked(text: str) -> str:
-    """The same with every comment that documents in Doxygen's form."""
+    """The text with every documenting comment in Doxygen's form."""
     is_first = True
 
     def replace(match: re.Match[str]) -> str:
@@ -58,7 +58,7 @@ def is_documentation(comment: str) -> bool:
 
 
 def repeated(text: str) -> str:
-    """The same with a comment before each of the functions that it is about.
+    """The text with a comment before each of the functions that it is about.
 
     In formatted headers these have the comment's indentation; bodies and continued lines have more.
     """
@@ -88,7 +88,7 @@ def repeated(text: str) -> str:
 
 
 def is_beside(line: str, documentation: list[str]) -> bool:
-    """Whether a comment may be about this line, which has none of its own."""
+    """True if a comment may be about this line, which has none of its own."""
     if not documentation or TRAILING.search(line):
         return False
     indentations = [len(text) - len(text.lstrip()) for text in (line, documentation[0])]
@@ -100,12 +100,12 @@ def meaning_of(code: str) -> str | None:
 
 
 def blanked(match: re.Match[str]) -> str:
-    """Without comments, and without what could be taken for code in a string; the same lines."""
+    """Removes comments and the contents of strings, and keeps the number of lines."""
     return '""' if match[0][0] in "\"'" else "\n" * match[0].count("\n")
 
 
 def looks_like_function(code: str) -> bool:
-    """By its first line, which may end after the type."""
+    """Judges by the first line, which may end after the type."""
     if re.match(r"\s*(template <> )?(struct|class|enum|using)\b", code):
         return False
     return "(" in code or not code.rstrip().endswith((";", ",", "{"))

@@ -27,13 +27,13 @@ autodoc_default_options = {
     "members": True,
     "undoc-members": True,
     "show-inheritance": True,
-    # All but what Python's own classes have.
+    # The members that Python's own classes have are left out.
     "inherited-members": (
         "object, BaseException, Exception, OSError, ValueError, LookupError, RuntimeError, "
         "tuple, int, Enum, IntEnum, Protocol"
     ),
 }
-# Of others, whose reference is not at hand when this is built; and what stands for a type.
+# Names of other packages, whose reference is not at hand in this build, and type variables.
 nitpick_ignore_regex = [
     (r"py:.*", r"(numpy|np|collections|typing|asyncio|concurrent|os|pathlib|subprocess|types)\b.*"),
     (

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- * mlbridge(URI, x, ...): what a model answers, as a function of SQLite. README.md has its rules. */
+ * The function mlbridge(URI, x, ...) of SQLite asks a model. README.md has its rules. */
 #include <mlbridge/c/mlbridge.h>
 
 #include <limits.h>
@@ -18,7 +18,7 @@ typedef struct opened {
   char uri[];
 } opened;
 
-/* Of a connection, which calls from one thread at a time. */
+/* The state of a connection, which calls from one thread at a time. */
 typedef struct connection {
   opened *models[MOST_MODELS]; /* the last one found first */
   int64_t *integers;           /* an input's values; behind reals */
@@ -90,8 +90,8 @@ static opened *find_model(sqlite3_context *context, const char *uri) {
   return own->models[0] = model;
 }
 
-/* How many values an input takes. Where lengths may change: all of them if it is the only input,
- * else as many as for the length 1. */
+/* Returns how many values an input takes. An input whose length may change takes all of them if it
+ * is the only input, else as many as for the length 1. */
 static uint64_t length(const mlbridge_signature *signature, uint64_t input, uint64_t all) {
   const mlbridge_tensor_spec *spec = &signature->inputs[input];
   uint64_t product = 1;

@@ -104,7 +104,7 @@ def save(
 
 @pytest.fixture(scope="session")
 def network(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of two numbers a score, which no order of its sums rounds otherwise."""
+    """A network that scores two numbers, and rounds the same in each order of its sums."""
     chance = np.random.default_rng(1)
     return save(
         tmp_path_factory.mktemp("network") / "score.onnx",
@@ -360,7 +360,7 @@ def generated(seed: int) -> str:
 
 
 def scores(network: str) -> list[float]:
-    """What the network computes, by NumPy; exactly, as all of its sums are short."""
+    """The network's scores by NumPy, which are exact, as all of the sums are short."""
     first, second = (
         numpy_helper.to_array(w) for w in onnx.load(network.partition(":")[2]).graph.initializer
     )

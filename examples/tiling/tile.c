@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  * tile URI N: tiles three kernels over N x N numbers as the model says, and compares what they
- * compute with the untiled ones. Stands for a compiler, which would make such loops. */
+ * compute with the untiled ones. The program stands for a compiler, which would make such loops. */
 #include "choose_tiles.h"
 
 #include <inttypes.h>
@@ -31,17 +31,17 @@ static const struct kernel {
     {"transposition", transposition, 2, {{0, 0, 1, 1, 2, 0, 1, 8, 1}, {0, 0, 1, 1, 2, 0, 1, 8, 1}}},
     {"sums", sums, 2, {{0, 0, 1, 1, 4, 1, 2, 8, 1}, {0, 0, 1, 0, 4, 2, 2, 8, 1}}}};
 
-/* The tiles of loops from `at` on, and then the iterations of one tile. */
-static void run(const struct kernel *its, const int64_t *sizes, int at, int64_t *i) {
-  const int tiles = at < its->depth, loop = tiles ? at : at - its->depth;
-  if (at == 2 * its->depth) {
-    its->statement(i + its->depth);
+/* Runs the tiles of the loops from `at` on, and then the iterations of one tile. */
+static void run(const struct kernel *kernel, const int64_t *sizes, int at, int64_t *i) {
+  const int tiles = at < kernel->depth, loop = tiles ? at : at - kernel->depth;
+  if (at == 2 * kernel->depth) {
+    kernel->statement(i + kernel->depth);
     return;
   }
   const int64_t first = tiles ? 0 : i[loop], step = tiles ? sizes[loop] : 1;
   const int64_t end = tiles || first + sizes[loop] > n ? n : first + sizes[loop];
   for (i[at] = first; i[at] < end; i[at] += step)
-    run(its, sizes, at + 1, i);
+    run(kernel, sizes, at + 1, i);
 }
 
 int main(int argc, char **argv) {
@@ -58,24 +58,24 @@ int main(int argc, char **argv) {
     a[i] = i * 7 % 31 - 15, b[i] = i * 5 % 29 - 14;
   int result = 0, warned = 0;
   for (size_t k = 0; k < sizeof kernels / sizeof *kernels; ++k) {
-    struct kernel its = kernels[k];
+    struct kernel kernel = kernels[k];
     int64_t sizes[TILES_LOOPS], untiled[] = {1, 1, 1}, i[2 * 3];
     memset(c, 0, bytes);
-    run(&its, untiled, 0, i);
+    run(&kernel, untiled, 0, i);
     memcpy(expected, c, bytes);
-    /* What a compiler does for each band of loops. */
-    for (int at = 0; at < its.depth; ++at) {
-      its.loops[at].trips = its.loops[at].most = n;
+    /* A compiler does this for each band of loops. */
+    for (int at = 0; at < kernel.depth; ++at) {
+      kernel.loops[at].trips = kernel.loops[at].most = n;
       sizes[at] = n < DEFAULT ? n : DEFAULT;
     }
-    if (choose_tiles(chooser, its.loops, its.depth, sizes) && !warned++)
+    if (choose_tiles(chooser, kernel.loops, kernel.depth, sizes) && !warned++)
       fprintf(stderr, "warning: tiles of %d: %s\n", DEFAULT, tiles_message(chooser));
 
     memset(c, 0, bytes);
-    run(&its, sizes, 0, i);
+    run(&kernel, sizes, 0, i);
     const int same = !memcmp(expected, c, bytes);
-    printf("%s", its.name);
-    for (int at = 0; at < its.depth; ++at)
+    printf("%s", kernel.name);
+    for (int at = 0; at < kernel.depth; ++at)
       printf(" %" PRId64, sizes[at]);
     printf(" %s\n", same ? "same" : "DIFFERENT");
     result |= !same;

@@ -572,7 +572,10 @@ void bindModel(nb::module_ &m) {
         // Never freed: the registry lives for as long as the process.
         auto *model = new FunctionModel(
             functionModel(std::move(policy), std::move(signature), std::move(metadata)));
-        check(registerFunction(std::move(name), [model](const Uri &) { return *model; }));
+        check(registerFunction(std::move(name), [model](const Uri &uri) {
+          const Status allowed = uri.allowOnly({});
+          return allowed ? Expected<FunctionModel>(*model) : allowed;
+        }));
       },
       nb::arg("name"), nb::arg("policy"), nb::arg("signature").none(), nb::arg("metadata"));
 }

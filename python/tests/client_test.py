@@ -223,6 +223,8 @@ def test_functions_by_name() -> None:
     assert double({"x": [1]}, type("C", (), {"step": 0})()) == 2
     with pytest.raises(mlbridge.InvalidArgument, match="test-client-double"):
         mlbridge.function("test-client-double")(double)
+    with pytest.raises(mlbridge.InvalidArgument, match=r"has no option 'recrod'.*'record'"):
+        mlbridge.open("function:test-client-double?recrod=DIR")
     with pytest.raises(TypeError, match="callable"):
         mlbridge.from_function(3)  # type: ignore[arg-type]
 

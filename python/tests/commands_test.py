@@ -106,7 +106,7 @@ def test_what_cannot_be_done_is_1_on_one_line(
         ("serve m.onnx --at unix:/s --limit max_events", "--limit: expected NAME=NUMBER"),
         ("serve m.onnx --at unix:/s --agent a", "--agent: expected NAME=MODEL"),
         ("serve m.onnx --at llvm-interactive:/s --batch 2", "--batch is not for llvm-interactive:"),
-        ("run --advise inliner -- clang-22", "--advise: expected SITE=POLICY"),
+        ("run --advise inliner -- clang-22", "--advise: expected OPTIMIZATION=POLICY"),
         ("run --advise inliner=p.py:f -- make", "is not clang, opt or llc"),
         ("serve unix:/m?record=r --at function:x", "'function:x' is the URI of a model"),
         ("aot m.onnx -o m.o --dim batch", "--dim: expected NAME=N, got 'batch'"),

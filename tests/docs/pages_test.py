@@ -176,8 +176,19 @@ def test_the_prefix_is_set_or_explained(path: Path) -> None:
     assert "$PREFIX" not in text or "export PREFIX=" in text or "README.md#install" in text
 
 
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
 def test_the_links_of(path: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-        assert (path.parent / target).exists(), f"{path.name}: no file {target}"
+    def prose(page: Path) -> str:
+        return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+    for file, anchor in re.findall(r"\]\((?!\w+:)([^)#]*)#?([^)]*)\)", prose(path)):
+        target = path.parent / file if file else path
+        assert target.exists(), f"{path.name}: no file {file}"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(prose(target)), f"{path.name}: no heading {file}#{anchor}"

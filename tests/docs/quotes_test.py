@@ -9,6 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
 from blocks import blocks
 
 import mlbridge
@@ -28,13 +29,16 @@ def test_the_readme_quotes_the_three_lines() -> None:
     assert quoted.text == three_lines()
 
 
-def test_the_page_on_advisors_quotes_a_test() -> None:
-    page, source = (
-        ROOT / "docs/llvm-advice.md",
-        ROOT / "compilers/llvm/plugin/model_runner_test.cpp",
-    )
-    (quoted,) = [b for b in blocks(page) if b.options.get("test") == "quoted"]
-    assert textwrap.indent(quoted.text, " " * 36) in source.read_text()
+@pytest.mark.parametrize(
+    ("page", "source", "indent"),
+    [
+        ("docs/llvm-advice.md", "compilers/llvm/plugin/model_runner_test.cpp", 36),
+        ("docs/training.md", "examples/train/ppo.py", 4),
+    ],
+)
+def test_the_page_quotes_a_source(page: str, source: str, indent: int) -> None:
+    (quoted,) = [b for b in blocks(ROOT / page) if b.options.get("test") == "quoted"]
+    assert textwrap.indent(quoted.text, " " * indent) in (ROOT / source).read_text()
 
 
 def test_they_are_three() -> None:

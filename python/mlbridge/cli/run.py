@@ -49,7 +49,7 @@ def advice(text: str) -> tuple[str, str]:
     name, _, policy = text.partition("=")
     if name not in ADVISED or not policy:
         raise argparse.ArgumentTypeError(
-            f"expected SITE=POLICY with a site of {', '.join(ADVISED)}, got '{text}'"
+            f"expected OPTIMIZATION=POLICY, with one of {', '.join(ADVISED)}, got '{text}'"
         )
     return name, policy
 
@@ -58,8 +58,8 @@ def add_arguments(parser: Parser) -> None:
     """The options of `mlbridge run`."""
     parser.describe(
         f"""\
-Runs unmodified clang, opt or llc with a policy that answers LLVM's own ML advisors. SITE is
-{" or ".join(", ".join(ADVISED).rsplit(", ", 1))}. POLICY is a model file, a Python function
+Runs unmodified clang, opt or llc with a policy that answers LLVM's own ML advisors. OPTIMIZATION
+is {" or ".join(", ".join(ADVISED).rsplit(", ", 1))}. POLICY is a model file, a Python function
 (FILE.py:NAME, MODULE:NAME) or the URI of a model or server. The compiler is never left without an
 answer: if the policy fails, is late, or answers what LLVM can't take, a default is used.""",
         """\
@@ -71,8 +71,12 @@ example:
   mlbridge run --advise regalloc-eviction=policy.py:evict -- llc-22 f.bc -o f.s""",
     )
     parser.takes_command = True
-    parser.usage = "mlbridge run --advise SITE=POLICY ... [OPTION ...] -- COMMAND ..."
-    parser.option("--advise SITE=POLICY ...", "who decides what; once for each site", type=advice)
+    parser.usage = "mlbridge run --advise OPTIMIZATION=POLICY ... [OPTION ...] -- COMMAND ..."
+    parser.option(
+        "--advise OPTIMIZATION=POLICY ...",
+        "the policy that takes these decisions; may be repeated for other optimizations",
+        type=advice,
+    )
     add_answering(parser)
     parser.option("--json FILE", "write what was decided, in numbers")
 
@@ -259,7 +263,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("state the compiler and its arguments after --")
     advised = dict(options.advise)
     if not advised or len(advised) != len(options.advise):
-        raise UsageError("state each site once: --advise SITE=POLICY")
+        raise UsageError("state each optimization once: --advise OPTIMIZATION=POLICY")
     tool = tool_of(words[0])
     for name, policy in advised.items():
         if tool not in ADVISED[name].tools:
