@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from reports import update
 from sampling import nightly
+from tables import section
 
 ROOT = Path(__file__).resolve().parents[2]
 DEV = ROOT / "build" / "cmake" / "dev"
@@ -56,8 +57,18 @@ def keep(transport: str, every: int, found: dict[str, Any]) -> None:
         sums = {key: sum(one.get(key, 0) for one in transports.values()) for key in COUNTS}
         return {**sums, "transports": transports}
 
-    folder = "nightly" if every == 1 else "test"
-    update(ROOT / "build" / folder / "faults.json", change)
+    report = ROOT / "build" / ("nightly" if every == 1 else "test") / "faults.json"
+
+    def tell(sums: dict[str, Any]) -> None:
+        section(
+            report,
+            "Interoperability and fault injection (`make test`, `make nightly`)",
+            "{injected} faults that took effect: {correct_advice} times the right advice,"
+            " {clear_error} times a clear error, {wrong_advice} times wrong advice, {hang} hangs,"
+            " {crash} crashes.".format(**sums),
+        )
+
+    update(report, change, tell)
 
 
 @pytest.mark.timeout(SECONDS * 4)
