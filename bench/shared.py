@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from tables import Rows, section  # noqa: E402
+from result_tables import Rows, section  # noqa: E402
 
 REPORTS = ROOT / "build/bench"
 END_SECONDS = 60

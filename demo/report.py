@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from tables import section
+from result_tables import section
 
 from demo.agreement import Agreement
 from demo.measure import Build, Result

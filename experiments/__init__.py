@@ -4,4 +4,4 @@
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))  # for tables
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))  # for result_tables

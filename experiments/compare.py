@@ -39,7 +39,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tables import section, table
+from result_tables import section, table
 from tqdm import tqdm
 
 from mlbridge import files

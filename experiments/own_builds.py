@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import tomllib
-from tables import section
+from result_tables import section
 
 from mlbridge.cli.validate import show
 from mlbridge.decisions import read_decisions

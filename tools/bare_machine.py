@@ -29,7 +29,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from common import BUILD, ROOT
-from tables import section
+from result_tables import section
 
 HOME = BUILD / "bare-machine"
 RELEASES = ("bookworm", "trixie")

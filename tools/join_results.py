@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Joins the tables that demo, benchmarks, experiments and tests have left beside their reports in
-build/ (tables.py) into build/bench/results.md and docs/results.md. Two of them also go into
+build/ (result_tables.py) into build/bench/results.md and docs/results.md. Two of them also go into
 docs/choosing-a-runner.md.
 """
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import changed
 from common import BUILD, PYTHON, ROOT, jobs, recording, run_logged, source_files
-from tables import section
+from result_tables import section
 
 RESULTS = BUILD / "test"
 SHOWN_LINES = 80

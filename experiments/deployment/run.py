@@ -34,7 +34,7 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from tables import section
+from result_tables import section
 
 from mlbridge.corpus import Module
 from mlbridge.elf import executable_bytes

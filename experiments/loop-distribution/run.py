@@ -27,7 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from tables import Rows, section
+from result_tables import Rows, section
 
 from mlbridge import files
 from programs.catalog import ROOT

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from reports import update
+from result_tables import section
 from sampling import nightly
-from tables import section
 
 ROOT = Path(__file__).resolve().parents[2]
 DEV = ROOT / "build" / "cmake" / "dev"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 from reports import add_row
+from result_tables import section
 from sampling import nightly
-from tables import section
 
 ROOT = Path(__file__).resolve().parents[2]
 DEV = ROOT / "build" / "cmake" / "dev"

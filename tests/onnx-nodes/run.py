@@ -26,7 +26,7 @@ from cases import ROOT, Case, all_cases, operators
 sys.path.insert(0, str(ROOT / "tests" / "shared"))
 sys.path.insert(0, str(ROOT / "tools"))
 from isolation import Child, answer_lines
-from tables import section
+from result_tables import section
 
 RESULTS = ROOT / "build" / "test"
 LEAST = 600

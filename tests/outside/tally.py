@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "shared"), str(ROOT / "tools")]
 from reports import add_row  # noqa: E402
-from tables import section  # noqa: E402
+from result_tables import section  # noqa: E402
 
 NIGHTLY = ROOT / "build" / "nightly"
 REPORT = NIGHTLY / "outside.json"

@@ -40,7 +40,7 @@ from shrink import shrink
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from isolation import Child
-from tables import section
+from result_tables import section
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "build" / "random-networks"

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import bare_machine  # noqa: E402
 import join_results  # noqa: E402
-from tables import section, table  # noqa: E402
+from result_tables import section, table  # noqa: E402
 
 
 def test_without_root_it_says_so_in_one_line(
