@@ -67,8 +67,8 @@ def test_all_ways_of_a_program(root: Path) -> None:
     assert problems("small", builds) == []
     assert all(len(one.run_seconds) == 2 and one.output for one in builds.values())
     for way in ("effort 1", "effort 3"):
-        spent = builds[way].shares
-        assert len(spent) == 4 and min(spent.values()) > 0
+        seconds = builds[way].shares
+        assert len(seconds) == 4 and min(seconds.values()) > 0
     assert builds["effort 3"].bytes <= builds["effort 1"].bytes <= builds["-Oz"].bytes
     found = summary({"small": builds})
     assert found["effort 3"]["larger"] == 0

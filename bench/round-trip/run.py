@@ -214,7 +214,7 @@ def result(runner: str, serdes: str, pinned: bool, found: dict[str, tuple[float,
 
 def shown(row: Any) -> Any:
     """For people, with ratios."""
-    line = {"runner": f"{row['runner']}, {row['serdes']}"}
+    line: dict[str, Any] = {"runner": f"{row['runner']}, {row['serdes']}"}
     line["processes"] = "one core" if row["pinned"] else "free"
     for name, key in (("sweep", "sweep_ms"), ("small", "small_us")):
         ours, floor = row[key], row[f"floor_{key}"]

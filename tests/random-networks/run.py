@@ -262,8 +262,8 @@ def main() -> int:
     report = campaign(options)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
-    keys = ("networks", "elements", "outside", "errors", "refused")
-    keys += ("differ_by_instruction_set", "differ_by_threads")
+    keys = ["networks", "elements", "outside", "errors", "refused"]
+    keys += ["differ_by_instruction_set", "differ_by_threads"]
     section(
         options.out,
         "Random networks (`make test`, `make nightly`)",

@@ -121,7 +121,8 @@ def test_the_results_page_tells_what_the_report_says(tmp_path: Path) -> None:
 
 
 def test_a_table_has_the_keys_as_heads() -> None:
-    rows = [{"way": "a", "µs": 0.12345, "holds": True}, {"way": "b", "µs": None, "holds": False}]
+    first, second = ("a", 0.12345, True), ("b", None, False)
+    rows = [dict(zip(("way", "µs", "holds"), row, strict=True)) for row in (first, second)]
     assert table(rows).splitlines() == [
         "| way  |     µs |  holds |",
         "| ---- | -----: | -----: |",
