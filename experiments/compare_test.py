@@ -16,6 +16,7 @@ from experiments.compare import (
     linked_bytes,
     problems,
     sampled,
+    spent,
     summary,
     table_of,
 )
