@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+import bare_machine
+import join_results
 import pytest
+from result_tables import section, table
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import bare_machine  # noqa: E402
-import join_results  # noqa: E402
-from result_tables import section, table  # noqa: E402
 
 
 def test_without_root_it_says_so_in_one_line(
