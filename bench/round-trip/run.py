@@ -218,7 +218,8 @@ def shown(row: Any) -> Any:
     line["processes"] = "one core" if row["pinned"] else "free"
     for name, key in (("sweep", "sweep_ms"), ("small", "small_us")):
         ours, floor = row[key], row[f"floor_{key}"]
-        line |= {key.replace("_", " "): ours, f"{name} floor": floor}
+        unit = "ms" if name == "sweep" else "µs"
+        line |= {f"{name} {unit}": ours, f"{name} floor": floor}
         line[f"{name} ratio"] = over(ours, floor)
     return line
 
