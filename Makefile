@@ -25,7 +25,7 @@ help:
 	@echo 'make build     the Python package, with components and compiler plugin, into build/venv'
 	@echo 'make lint      the linters alone;  make format  clang-format and ruff in place'
 	@echo 'make docs      the reference of the C++, C and Python interfaces, in build/docs'
-	@echo 'make results   write docs/results.md from what demo, test and bench measured'
+	@echo 'make results   join the tables of demo, bench, experiments and tests into docs/results.md'
 	@echo 'make clean     remove what was built, keep what was downloaded'
 
 setup:
@@ -68,7 +68,7 @@ docs: build
 	@$(PYTHON) tools/docs.py
 
 results: setup
-	@$(PYTHON) tools/results.py
+	@$(PYTHON) tools/join_results.py
 
 clean:
 	@rm -rf build/cmake build/test build/install build/demo build/bench build/nightly build/docs build/python build/.package-stamp

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from result_tables import Rows, section  # noqa: E402
+
 REPORTS = ROOT / "build/bench"
 END_SECONDS = 60
 
@@ -28,18 +33,26 @@ def parser(about: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def report(name: str, found: Any) -> None:
-    """Write build/bench/NAME.json."""
+def report(name: str, found: Any, title: str, text: str, *parts: str | Rows) -> None:
+    """Writes build/bench/NAME.json and, beside it, a section of docs/results.md, whose paragraphs
+    and tables it prints."""
     REPORTS.mkdir(parents=True, exist_ok=True)
-    (REPORTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    path = REPORTS / f"{name}.json"
+    path.write_text(json.dumps(found, indent=1) + "\n")
+    print(section(path, f"{title} (`make bench`)", text, *parts))
 
 
-def show(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows with the same keys as a table."""
-    lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+def sample(count: int, *, largest: bool) -> list[Path]:
+    """Modules of the validation programs, the same each time, or the largest."""
+    from programs.corpus import extracted
+
+    modules = sorted(extracted("validation"), key=lambda pair: (-pair[0].bytes, pair[0].name))
+    paths = [path for _, path in modules]
+    return paths[:count] if largest else random.Random(1).sample(paths, count)
+
+
+def over(value: float, floor: float | None) -> float | None:
+    return round(value / floor, 3) if floor else None
 
 
 def used(command: list[str]) -> tuple[float, float]:

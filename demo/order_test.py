@@ -65,7 +65,7 @@ class Noted:
         self.peace = False
 
     def programs(self, way: str) -> list[str]:
-        return [name for name, its in self.builds if its == way]
+        return [name for name, built in self.builds if built == way]
 
 
 @dataclass
@@ -112,6 +112,7 @@ def test_a_line_is_there_before_the_next_larger_program_begins(
     assert noted.printed["tidy"].splitlines()[-1].split()[0] == "zlib"
     report = json.loads((tmp_path / "report.json").read_text())
     assert tuple(one["name"] for one in report["programs"]) == CATALOG
+    assert "| tidy    |  900 |" in (tmp_path / "report.md").read_text()
 
 
 def test_only_what_is_timed_has_the_machine_to_itself(noted: Noted, tmp_path: Path) -> None:

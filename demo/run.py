@@ -31,13 +31,21 @@ from tqdm import tqdm
 
 from demo.agreement import agreements
 from demo.measure import Build, Objects, Result, build_program, compile_anew
-from demo.report import EFFORTS, SizeTable, failures, print_agreements, print_times, report
-from demo.server import ModelServer
+from demo.report import (
+    EFFORTS,
+    SizeTable,
+    failures,
+    print_agreements,
+    print_times,
+    report,
+    write_section,
+)
 from demo.sources import Sources
 from demo.table import say
 from programs import pins
 from programs.catalog import ROOT, Program, ProgramsError, load, select
 from programs.plugin import LOG, MODEL, candidate_flags, compiled, plugin_flags
+from programs.server import ModelServer
 
 OUTPUT = ROOT / "build" / "demo"
 LEAST_PROGRAMS = 8
@@ -192,7 +200,9 @@ def run(
     left_out = [p.name for p in listed if p not in {result.program for result in results}]
     if not names:
         found = report(results, engines, left_out)
-        (output / "report.json").write_text(json.dumps(found, indent=1) + "\n")
+        path = output / "report.json"
+        path.write_text(json.dumps(found, indent=1) + "\n")
+        write_section(path, found)
     say()
     if left_out:
         say(f"left out, because they could not be fetched: {', '.join(left_out)}")

@@ -29,6 +29,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from common import BUILD, ROOT
+from result_tables import section
 
 HOME = BUILD / "bare-machine"
 RELEASES = ("bookworm", "trixie")
@@ -335,6 +336,22 @@ def try_out(release: str, cache: Path | None, commands: list[str]) -> dict[str, 
     return report
 
 
+def write_section(path: Path, report: dict[str, Any]) -> None:
+    """Writes beside the report what docs/results.md says of it."""
+    changed = ", without the changes beside it" if report["uncommitted_changes"] else ""
+    warm = [name for name, is_warm in report["caches_warm"].items() if is_warm]
+    tests = report["tests"] or {}
+    counts = ", ".join(f"{tests[kind]} {kind}" for kind in tests)
+    section(
+        path,
+        "A bare machine (`tools/bare-machine`)",
+        f"Commit {report['commit'][:12]}{changed}, in a minimal Debian ({report['release']}) with"
+        f" {report['packages']['minimal']} packages at first and {report['packages']['after']} in"
+        f" the end. Warm caches: {', '.join(warm) or 'none'}. Tests: {counts or 'none'}.",
+        report["commands"],
+    )
+
+
 def main(arguments: list[str]) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(
@@ -367,6 +384,7 @@ def main(arguments: list[str]) -> int:
             print(f"bare-machine: {error}", file=sys.stderr)
             return 1
         report_path.write_text(json.dumps(report, indent=1) + "\n")
+        write_section(report_path, report)
     for one in report["commands"]:
         verdict = "ok" if one["exit_code"] == 0 else f"exit code {one['exit_code']}"
         print(f"bare-machine: {report['release']}: {one['command']}: {verdict}, {one['seconds']} s")

@@ -2,16 +2,15 @@
 """Builds the Python packages, with components and compiler plugins, into build/wheels, and installs
 them into build/venv.
 
-    tools/install_package.py             every part
-    tools/install_package.py --for demo  what `make demo` runs, or all that an earlier run installed
+    tools/install_package.py
 
+demo/prepare.py has it install only what `make demo` runs, or all that an earlier run installed.
 Does nothing if no source has changed since the last time. Both build in the same folder, so that
 the second builds only what the first has left out.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import shutil
@@ -174,6 +173,4 @@ def main(wanted: str = ALL) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--for", dest="wanted", choices=PARTS, default=ALL)
-    sys.exit(main(parser.parse_args().wanted))
+    sys.exit(main())

@@ -26,7 +26,7 @@ from common import BUILD, PYTHON, ROOT, jobs, run_logged
 
 RESULTS = BUILD / "nightly"
 RANDOM_NETWORKS = ROOT / "tests/random-networks/run.py"
-COMPARE = (PYTHON, "-m", "programs.compare")
+COMPARE = (PYTHON, "-m", "experiments.compare")
 FEW = ("zlib", "bzip2", "lz4", "byacc", "expat")
 LONG_BUILD = "MLBRIDGE_LONG_TESTS=ON"  # C++ tests that `make test` doesn't build
 LONG = {"MLBRIDGE_LONG_TESTS": "1"}  # of C++ tests of which `make test` runs a sample
@@ -181,7 +181,7 @@ def demo(log: Path, _: float) -> bool:
 
 def own_builds(log: Path, _: float) -> bool:
     """Real programs by their own build systems, also with the server killed in between."""
-    command = [sys.executable, "-m", "programs.own_builds"]
+    command = [sys.executable, "-m", "experiments.own_builds"]
     return run(log, *command) and run(log, *command, "--kill-server")
 
 
@@ -224,7 +224,7 @@ def register_allocation(log: Path, _: float) -> bool:
     ]
     good &= run(log, *COMPARE, *FEW, *cross, *options)
     tonight = list(ways.values())[int(time.time()) // 86400 % len(ways)]
-    return run(log, PYTHON, "-m", "programs.own_builds", f"--flags={tonight}") and good
+    return run(log, PYTHON, "-m", "experiments.own_builds", f"--flags={tonight}") and good
 
 
 def outside(script: str, log: Path, *options: str) -> bool:

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import changed
 from common import BUILD, PYTHON, ROOT, jobs, recording, run_logged, source_files
+from result_tables import section
 
 RESULTS = BUILD / "test"
 SHOWN_LINES = 80
@@ -336,6 +337,14 @@ def main() -> int:
     found |= {"machine": machine, "steps": steps_seconds, "suites": rows}
     text = json.dumps(found, indent=1)
     summary.write_text(text + "\n")
+    if kind == "summary":
+        keys = ("name", "passed", "failed", "skipped", "seconds")
+        section(
+            summary,
+            "Tests (`make test`)",
+            f"{passed} passed, {failed} failed, {skipped} skipped.",
+            [{key: row[key] for key in keys} for row in rows],
+        )
     print(f"took {seconds / 60:.1f} min; logs and {summary.name} are in build/test/")
     also = f", {skipped} skipped" if skipped else ""
     print(f"{passed} passed, {failed} failed{also}", flush=True)

@@ -177,7 +177,7 @@ Network layers(const std::vector<int> &widths) {
 }
 
 Network graphNetwork() {
-  // Of each step: the message of a node, and the six gates. h stands for what is added up, too.
+  // A step has the message of a node and the six gates. h stands for what is added up, too.
   Network made{60, 100, {{100, 100}, {100, 300}, {100, 300}, {100, 15}}, {}};
   int h = -1;
   for (int i = 0; i < 5; ++i) {

@@ -9,7 +9,7 @@ one core, each in three processes, and answers are checked before and after. The
 of the processes' medians. Beside aot: is the same network's C function, called without the library.
 Start-up is from opening to the first answer, in new processes. Resident memory is what these have
 more than a process that asks a function of the program.
-build/bench/in-process-limits.json says which of the project's limits hold.
+The report also says which of the project's limits hold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from shared import ROOT, Asker, parser, report, show  # noqa: E402
+from shared import ROOT, Asker, over, parser, report  # noqa: E402
 
 ENGINES = ("onnx", "native", "aot", "tfaot")
 C_FUNCTION = "aot's C function"
@@ -76,7 +76,7 @@ class Place:
         return self.linked.get(uri.split(":")[0], self.build / "bench/in-process-client")
 
     def uri(self, engine: str, model: Path) -> str | None:
-        """Of a model for an engine; None if there is no such engine, or not for this model."""
+        """The URI of a model for an engine; None if there is none, or not for this model."""
         try:
             if engine == "tfaot":
                 network = self.tensorflow[model.stem] = compiled(model, tqdm.write)
@@ -276,11 +276,20 @@ def limits(rows: list[dict[str, Any]], threads: dict[str, float]) -> list[dict[s
     return found
 
 
-def with_ratios(row: dict[str, Any]) -> dict[str, Any]:
-    """For people."""
-    floors = {"session": row["floor_ort_us"], "kernels": row["floor_kernel_us"]}
-    over = {f"over {name}": us and round(row["us"] / us, 2) for name, us in floors.items()}
-    return row | {"c_function_us": row.get("c_function_us")} | over
+def shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For people, with ratios."""
+    lines = []
+    for row in rows:
+        session, kernels = row["floor_ort_us"], row["floor_kernel_us"]
+        line = {"model": row["model"], "engine": row["engine"], "µs": row["us"]}
+        line |= {"session µs": session, "over session": over(row["us"], session)}
+        line |= {"kernels µs": kernels, "over kernels": over(row["us"], kernels)}
+        line |= {"start ms": row["startup_ms"], "MB": row["rss_mb"], "KB": row["binary_kb"]}
+        lines.append(line)
+        if "c_function_us" in row:
+            alone = {"model": row["model"], "engine": "aot, its C function"}
+            lines.append(alone | {"µs": row["c_function_us"]})
+    return lines
 
 
 def main() -> int:
@@ -305,15 +314,27 @@ def main() -> int:
         rows, threads = measure(place, options)
         runtime_kb = round(kilobytes(library, place.folder / "onnxruntime.so"), 1)
     stated = limits(rows, threads)
-    if not options.model and not options.engine:
-        report("in-process", rows)
-        found = {"two_threads": threads, "onnxruntime_kb": runtime_kb, "limits": stated}
-        report("in-process-limits", found)
-    if rows:
-        show([with_ratios(row) for row in rows])
-    for row in stated:
-        mark = "holds" if row["holds"] else "DOES NOT HOLD"
-        print(f"{row['what']:58}{row['value']:9.3f}  limit {row['limit']:<6} {mark}")
+    broken = [row for row in stated if not row["holds"]]
+    report(
+        "in-process-partial" if options.model or options.engine else "in-process",
+        {
+            "evaluations": rows,
+            "two_threads": threads,
+            "onnxruntime_kb": runtime_kb,
+            "limits": stated,
+        },
+        "Evaluations in process",
+        "One thread, medians. *Session*: ONNX Runtime's C API alone, everything bound beforehand."
+        " *Kernels*: the matrix products alone, by OpenBLAS or loops for this processor, whichever"
+        " is faster. *Start*: from opening to the first answer in a fresh process, and the memory"
+        " that this added, weights included. *KB*: what engine and network add to a stripped"
+        " plugin, including the weights if they are part of it. For onnx it is the component"
+        f" without ONNX Runtime's library ({runtime_kb:.0f} KB).",
+        shown(rows),
+        f"{len(stated) - len(broken)} of the {len(stated)} limits that the project states for these"
+        " figures hold.",
+        broken,
+    )
     return 0
 
 

@@ -36,14 +36,14 @@ extern "C" [[gnu::visibility("default")]] float ask(const char *uri) {
 
 
 def kilobytes(path: Path, stripped: Path) -> float:
-    """Of a file without its symbols."""
+    """The size of a file without its symbols."""
     run("strip", "-o", stripped, path)
     return stripped.stat().st_size / 1024
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of engines of the library in `build`, in kilobytes; `folder` takes what is built."""
+    """Kilobytes of engines of the library in `build`; `folder` takes what is built."""
 
     build: Path
     folder: Path

@@ -12,7 +12,6 @@ all files, and its ratio to the floor of the same round.
 
 from __future__ import annotations
 
-import random
 import statistics
 import subprocess
 import sys
@@ -27,9 +26,8 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from shared import ROOT, parser, report, show
+from shared import ROOT, parser, report, sample
 
-sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "tests" / "shared"))
 sys.path.insert(0, str(ROOT / "tests" / "llvm-advice"))
 
@@ -39,15 +37,14 @@ from compiler import loading
 
 import mlbridge
 from mlbridge.cli.run import flags
-from programs.corpus import extracted
 
 ASKED = ("inliner", "regalloc-eviction")
 OUTPUTS = {"inliner": "inlining_decision", "regalloc-eviction": "index_to_evict"}
 MLBRIDGE = [sys.executable, "-m", "mlbridge"]
-#: Of a ratio in process, with one compiler at a time.
+#: The largest ratio in process, with one compiler at a time.
 LIMIT = 1.05
-#: What compiles a file into an object.
-Way = Callable[[Path, Path], list[str]]
+#: Makes the command that compiles a file into an object.
+Compiling = Callable[[Path, Path], list[str]]
 
 
 def clang(file: Path, target: Path, *more: str) -> list[str]:
@@ -79,7 +76,7 @@ def replies(site: str, policy: Path, files: list[Path], folder: Path) -> None:
         (folder / f"{site}-{file.stem}.in").write_bytes(np.array(answers, "<i8").tobytes())
 
 
-def ways(site: str, policy: Path, folder: Path, stack: ExitStack) -> dict[str, Way]:
+def ways(site: str, policy: Path, folder: Path, stack: ExitStack) -> dict[str, Compiling]:
     library = folder / f"{site}.so"
     subprocess.run([*MLBRIDGE, "aot", str(policy), "-o", str(library)], check=True)
     uris = {"onnx": f"onnx:{policy}", "native": f"native:{policy}", "aot": f"aot:{library}"}
@@ -97,7 +94,7 @@ def ways(site: str, policy: Path, folder: Path, stack: ExitStack) -> dict[str, W
             file, target, *flags({site: str(folder / f"{site}-{file.stem}")}, "clang", 22, [])
         )
 
-    def asking(uri: str, own: Path | None = None) -> Way:
+    def asking(uri: str, own: Path | None = None) -> Compiling:
         line = loading(site, own=own, model=uri, levels="Oz", on_failure="fail")
         return lambda file, target: clang(file, target, *line)
 
@@ -117,8 +114,8 @@ def ways(site: str, policy: Path, folder: Path, stack: ExitStack) -> dict[str, W
     return {"plain": clang, "canned": canned, **asked, "channel": channel}
 
 
-def seconds(way: Way, files: list[Path], jobs: int, folder: Path) -> float:
-    """Of all files."""
+def seconds(way: Compiling, files: list[Path], jobs: int, folder: Path) -> float:
+    """The time that all files take."""
 
     def one(file: Path) -> None:
         subprocess.run(way(file, folder / f"{file.stem}.o"), check=True, capture_output=True)
@@ -164,17 +161,20 @@ def main() -> int:
     options.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4, 8])
     options.add_argument("--site", choices=ASKED, nargs="+", default=list(ASKED))
     arguments = options.parse_args()
-    modules = sorted(extracted("validation"), key=lambda pair: (-pair[0].bytes, pair[0].name))
-    paths = [path for _, path in modules]
-    count = arguments.files
-    files = paths[:count] if arguments.largest else random.Random(1).sample(paths, count)
+    files = sample(arguments.files, largest=arguments.largest)
     found = []
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=place, prefix="mlbridge-bench-") as folder:
         for site in arguments.site:
             found += measured(site, files, arguments.jobs, arguments.rounds, Path(folder))
-    show(found)
-    report("llvm-advice", found)
+    report(
+        "llvm-advice",
+        found,
+        "The questions of LLVM's own advisors",
+        "Seconds to compile all files, beside LLVM's interactive channel whose answers are in a"
+        " file, so that LLVM computes the features and nobody decides (the floor).",
+        [{key.replace("_", " "): value for key, value in row.items()} for row in found],
+    )
     slow = [
         row
         for row in found

@@ -68,7 +68,7 @@ def main() -> int:
     tell(FOLDER / "corpus.txt", PYTHON, "-m", "programs.corpus", "training", "validation")
     choose()
     if options.record:
-        compare: list[str | Path] = [PYTHON, "-m", "programs.compare", options.record]
+        compare: list[str | Path] = [PYTHON, "-m", "experiments.compare", options.record]
         where = FOLDER / options.record
         tell(
             where.with_suffix(".txt"),

@@ -5,7 +5,7 @@
     models/polly-tiling/make.py measure           their times
     models/polly-tiling/make.py fit               times.json and policy.onnx from these
     models/polly-tiling/make.py make              policy.onnx from times.json
-    models/polly-tiling/make.py build --unseen    programs of the kernels of bench/polly
+    models/polly-tiling/make.py build --unseen    programs of the kernels of experiments/polly
     models/polly-tiling/make.py measure --unseen --rounds 15 --milliseconds 40
     models/polly-tiling/make.py evaluate          what the policy gains on them, with a chart
 
@@ -45,7 +45,7 @@ from times import (
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[1] / "build"
-REPORT = BUILD / "bench" / "polly-tiling.json"
+REPORT = BUILD / "experiments" / "polly-tiling.json"
 #: What trees may choose; the first is what is taken if nothing is expected to gain.
 CHOICES = VECTORS
 FIT = {"count": 60, "depth": 6, "fewest": 1, "among": 10, "margin": 0.03}
@@ -280,7 +280,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("what", choices=["build", "measure", "fit", "make", "evaluate"])
     parser.add_argument("--all", action="store_true", help="measure all ways of these as well")
-    parser.add_argument("--unseen", action="store_true", help="the kernels of bench/polly")
+    parser.add_argument("--unseen", action="store_true", help="the kernels of experiments/polly")
     parser.add_argument("--kernels", type=int, default=264, help="random ones")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--milliseconds", type=int, default=12, help="of a program in a round")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels of affine loops at random, for training the policy of Polly's tile sizes.
 
-    models/polly-tiling/nests.py SEED    prints one, which bench/polly/main.c fills, calls and times
+    models/polly-tiling/nests.py SEED    prints one for experiments/polly/main.c to fill and time
 
 Each is of one of FAMILIES, with random lengths, orders of loops, types of numbers and statements.
 """

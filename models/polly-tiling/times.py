@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 import mlbridge
 
-BENCH = Path(__file__).resolve().parents[2] / "bench" / "polly"
+BENCH = Path(__file__).resolve().parents[2] / "experiments" / "polly"
 LOOPS, COLUMNS = 8, 9
 SIGNATURE = mlbridge.Signature(
     [mlbridge.TensorSpec("loops", "float32", [LOOPS, COLUMNS])],

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from reports import update
+from result_tables import section
 from sampling import nightly
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,8 +57,18 @@ def keep(transport: str, every: int, found: dict[str, Any]) -> None:
         sums = {key: sum(one.get(key, 0) for one in transports.values()) for key in COUNTS}
         return {**sums, "transports": transports}
 
-    folder = "nightly" if every == 1 else "test"
-    update(ROOT / "build" / folder / "faults.json", change)
+    report = ROOT / "build" / ("nightly" if every == 1 else "test") / "faults.json"
+
+    def tell(sums: dict[str, Any]) -> None:
+        section(
+            report,
+            "Interoperability and fault injection (`make test`, `make nightly`)",
+            "{injected} faults that took effect: {correct_advice} times the right advice,"
+            " {clear_error} times a clear error, {wrong_advice} times wrong advice, {hang} hangs,"
+            " {crash} crashes.".format(**sums),
+        )
+
+    update(report, change, tell)
 
 
 @pytest.mark.timeout(SECONDS * 4)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from reports import add_row
+from result_tables import section
 from sampling import nightly
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,5 +127,15 @@ def test_combination(
         "model_side": model,
         "direction": direction,
     }
-    add_row(REPORT, {**row, "result": result}, *row)
+
+    def tell(rows: list[dict[str, str]]) -> None:
+        passed = sum(one["result"] == "passed" for one in rows)
+        section(
+            REPORT,
+            "Interoperability and fault injection (`make test`, `make nightly`)",
+            f"{passed} of {len(rows)} combinations of transport, serdes, language on each side and"
+            " direction passed.",
+        )
+
+    add_row(REPORT, {**row, "result": result}, *row, tell=tell)
     assert result == "passed"

@@ -104,6 +104,7 @@ def test_what_is_found_is_kept_with_its_command(
         ("broken", 3, 1),
         ("fine", 3, 0),
     ]
+    assert "| suite |       broken |        3 |" in (tmp_path / "outside.md").read_text()
 
 
 @pytest.mark.nightly  # C-Vise tries for as long as it may

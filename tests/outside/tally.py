@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "shared"))
+sys.path[:0] = [str(ROOT / "tests" / "shared"), str(ROOT / "tools")]
 from reports import add_row  # noqa: E402
+from result_tables import section  # noqa: E402
 
 NIGHTLY = ROOT / "build" / "nightly"
 REPORT = NIGHTLY / "outside.json"
@@ -69,9 +70,20 @@ class Tally:
 def save(tallies: Sequence[Tally], report: Path | None = None) -> bool:
     """Writes the rows into the report (REPORT), in place of earlier ones of the same suites and
     optimizations; whether all are good."""
+    counted = ("programs", "changed", "refused", "wrong", "crashed", "larger")
+
+    def tell(rows: list[dict[str, object]]) -> None:
+        section(
+            report or REPORT,
+            "Programs and tests of others (`make nightly`)",
+            "Each program once for each way in which it was compiled, beside the stock compiler;"
+            " those that it refuses itself are left out. CONTRIBUTING says what the columns mean.",
+            [{key: row[key] for key in ("suite", "optimization", *counted)} for row in rows],
+        )
+
     for tally in tallies:
         row = {k: v for k, v in asdict(tally).items() if k != "found" or v}
-        add_row(report or REPORT, row, "suite", "optimization")
+        add_row(report or REPORT, row, "suite", "optimization", tell=tell)
         counts = ", ".join(f"{v} {k}" for k, v in row.items() if isinstance(v, int))
         print(f"{tally.suite}, {tally.optimization}: {counts}", flush=True)
     return bool(tallies) and all(tally.good for tally in tallies)

@@ -38,7 +38,9 @@ from onnx import helper
 from shrink import shrink
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from isolation import Child
+from result_tables import section
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "build" / "random-networks"
@@ -260,6 +262,16 @@ def main() -> int:
     report = campaign(options)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
+    keys = ["networks", "elements", "outside", "errors", "refused"]
+    keys += ["differ_by_instruction_set", "differ_by_threads"]
+    section(
+        options.out,
+        "Random networks (`make test`, `make nightly`)",
+        f"`{options.engine}:` against ONNX Runtime, and against itself on other instruction sets"
+        " (bit for bit) and in several threads. `tests/random-networks/reference.py` states the"
+        " tolerance.",
+        [{key.replace("_", " "): report[key] for key in keys}],
+    )
     print(json.dumps(report))
     allowed = report["refused"] if options.allow_refused or options.files else 0
     without = report["no_reference"] > report["networks"] // 100

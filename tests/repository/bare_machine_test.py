@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+import bare_machine
+import join_results
 import pytest
+from result_tables import section, table
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import bare_machine  # noqa: E402
-import results as results_page  # noqa: E402
 
 
 def test_without_root_it_says_so_in_one_line(
@@ -111,18 +108,44 @@ def test_the_results_page_tells_what_the_report_says(tmp_path: Path) -> None:
         ],
         "tests": {"passed": 7, "failed": 1, "skipped": 0},
     }
-    path = ROOT / "build/test/bare-machine-report.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report))
-    text = "\n".join(results_page.part(results_page.bare_machine, str(path)))
-    for part in (
-        "0123456789ab",
-        "trixie",
-        "300",
-        "`make demo`",
-        "12.5",
-        "**2**",
-        "7 passed, 1 failed",
-    ):
+    path = tmp_path / "report.json"
+    bare_machine.write_section(path, report)
+    text = path.with_suffix(".md").read_text()
+    for part in ("0123456789ab", "trixie", "300", "make demo", "12.5", "7 passed, 1 failed"):
         assert part in text, part
-    assert results_page.part(results_page.bare_machine, str(tmp_path / "none.json")) == []
+    bare_machine.write_section(path, report | {"tests": None})
+    assert "Tests: none." in path.with_suffix(".md").read_text()
+
+
+def test_a_table_has_the_keys_as_heads() -> None:
+    first, second = ("a", 0.12345, True), ("b", None, False)
+    rows = [dict(zip(("way", "µs", "holds"), row, strict=True)) for row in (first, second)]
+    assert table(rows).splitlines() == [
+        "| way  |     µs |  holds |",
+        "| ---- | -----: | -----: |",
+        "| a    | 0.1235 |    yes |",
+        "| b    |      – | **no** |",
+    ]
+
+
+def test_what_was_measured_is_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(join_results, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(join_results, "ROOT", tmp_path)
+    monkeypatch.setattr(join_results, "CHOOSING", choosing := tmp_path / "choosing.md")
+    assert join_results.main() == 1 and "nothing has been measured" in capsys.readouterr().out
+    for name, title in (("test/faults", "Out"), ("test/interop", "Out"), ("bench/ask", "Asking")):
+        path = tmp_path / "build" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        section(path, title, f"What {name} says.", [{"client": name, "µs": 1}], [{"more": 2}])
+    choosing.write_text("<!-- ask:begin -->\nold\n<!-- ask:end -->\n<!-- footprint:begin -->\n")
+    assert join_results.main() == 0
+    page = (tmp_path / "docs/results.md").read_text()
+    assert page == (tmp_path / "build/bench/results.md").read_text()
+    places = [page.index(text) for text in ("## Asking", "## Out", "interop says", "faults says")]
+    assert places == sorted(places) and page.count("## Out") == 1
+    assert choosing.read_text() == (
+        "<!-- ask:begin -->\n\n| client    |   µs |\n| --------- | ---: |\n| bench/ask |    1 |\n"
+        "\n<!-- ask:end -->\n<!-- footprint:begin -->\n"
+    )

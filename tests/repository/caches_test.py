@@ -10,13 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import changed
 import pytest
+import tidy
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import changed  # noqa: E402
-import tidy  # noqa: E402
 
 
 def clone(folder: Path) -> Path:

@@ -8,17 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import install_package
+import nightly
 import pytest
+import run_tests
 import tomllib
 from descriptions import packaged
+from install_package import ALL, DEMO
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import install_package  # noqa: E402
-import nightly  # noqa: E402
-import run_tests  # noqa: E402
-from install_package import ALL, DEMO  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

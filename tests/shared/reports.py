@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 
-def update(report: Path, change: Callable[[Any], Any]) -> None:
-    """Replaces a JSON file by what `change` makes of its value, None if there is none; other
-    processes wait."""
+def update(report: Path, change: Callable[[Any], Any], tell: Callable[[Any], object] = str) -> None:
+    """Replaces a JSON file by what `change` makes of its value, None if there is none, and hands
+    that to `tell`; other processes wait."""
     report.parent.mkdir(parents=True, exist_ok=True)
     with open(report, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -22,13 +22,17 @@ def update(report: Path, change: Callable[[Any], Any]) -> None:
         file.seek(0)
         file.truncate()
         file.write(json.dumps(value, indent=1) + "\n")
+        tell(value)
 
 
-def add_row(report: Path, row: dict[str, Any], *key: str) -> None:
-    """Adds a row to a list, instead of an earlier one with the same values under these keys."""
+def add_row(
+    report: Path, row: dict[str, Any], *key: str, tell: Callable[[Any], object] = str
+) -> None:
+    """Adds a row to a list, instead of an earlier one with the same values under these keys; hands
+    all rows to `tell`."""
 
     def change(rows: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
         others = [r for r in rows or [] if any(r[name] != row[name] for name in key)]
         return sorted([*others, row], key=lambda r: [str(r[name]) for name in key])
 
-    update(report, change)
+    update(report, change, tell)

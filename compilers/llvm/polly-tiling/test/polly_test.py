@@ -24,7 +24,7 @@ from mlbridge.files import shipped_model
 
 PROGRAMS = 20
 FEW = 3
-BENCH = Path(__file__).resolve().parents[4] / "bench/polly/kernels"
+BENCH = Path(__file__).resolve().parents[4] / "experiments/polly/kernels"
 PRODUCT = """
 enum { N = 200 };
 void product(double a[restrict N][N], double b[restrict N][N], double c[restrict N][N]) {
@@ -330,7 +330,7 @@ def test_a_server_that_dies(compiler: PollyCompiler) -> None:
 
 
 def kernel_prints(compiler: PollyCompiler, text: str, *flags: str, **settings: str) -> str:
-    """The checksum of a kernel of bench/polly."""
+    """The checksum of a kernel of experiments/polly."""
     made = compiler.text(text, f"-I{BENCH}", f"-I{BENCH.parent}", "-w", *flags, **settings)
     assert made.code == 0, made.stderr
     main = BENCH.parent / "main.c"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The same queries in process through the C++ and through the C interface, in turn.
 //
-//   c-api-client URI ROUNDS
+//   ask-c-client URI ROUNDS
 //
 // A round is 100 queries, each of which copies the floats of the input "x" and reads the first
-// float of the answer. Prints "<ns in C++> <ns in C>" for each round.
+// float of the answer. Prints "<ns in C> <ns in C++>" for each round.
 #include "../timed.h"
 
 #include <mlbridge/c/mlbridge.h>
@@ -55,7 +55,7 @@ template <typename Ask> double nanoseconds(const Ask &ask, double expected) {
 
 int main(int count, char **arguments) {
   if (count != 3)
-    fail("usage: c-api-client URI ROUNDS");
+    fail("usage: ask-c-client URI ROUNDS");
   Model model = Model::open(arguments[1]);
   if (!model || !model.modelSignature())
     fail(model.status().toString());
@@ -67,10 +67,10 @@ int main(int count, char **arguments) {
   for (size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>(i % 17) / 16;
   const double expected = inCxx(cxx, x);
-  const auto first = [&] { return nanoseconds([&] { return inCxx(cxx, x); }, expected); };
-  const auto second = [&] { return nanoseconds([&] { return inC(c, x); }, expected); };
+  const auto first = [&] { return nanoseconds([&] { return inC(c, x); }, expected); };
+  const auto second = [&] { return nanoseconds([&] { return inCxx(cxx, x); }, expected); };
   for (long round = 0, rounds = std::strtol(arguments[2], nullptr, 10); round < rounds; ++round) {
-    // Who is first changes.
+    // The two take turns in being the first.
     const bool swapped = round % 2 != 0;
     const double before = swapped ? second() : first();
     const double after = swapped ? first() : second();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  * A model asked for each row of a table: by the function of examples/sqlite, and by loops in C.
  *
- *   sqlite-client EXTENSION URI ROWS ROUNDS
+ *   ask-sqlite-client EXTENSION URI ROWS ROUNDS
  *
  * Prints for each round the nanoseconds of "SELECT sum(mlbridge(URI, x, y)) FROM t", of a loop in C
  * over "SELECT x, y FROM t" that asks through the C interface, and of one over arrays. */
@@ -23,7 +23,7 @@ typedef struct bench {
 
 static void must(int fine, const char *why) {
   if (!fine) {
-    fprintf(stderr, "sqlite-client: %s\n", why);
+    fprintf(stderr, "ask-sqlite-client: %s\n", why);
     exit(1);
   }
 }
@@ -96,7 +96,7 @@ static void fill(bench *own) {
 }
 
 int main(int count, char **arguments) {
-  must(count == 5, "usage: sqlite-client EXTENSION URI ROWS ROUNDS");
+  must(count == 5, "usage: ask-sqlite-client EXTENSION URI ROWS ROUNDS");
   bench own = {NULL, arguments[2], NULL, (int)strtol(arguments[3], NULL, 10), NULL};
   own.values = calloc((size_t)own.rows, sizeof *own.values);
   own.runner = mlbridge_open(own.uri, NULL, NULL);
@@ -109,7 +109,7 @@ int main(int count, char **arguments) {
   const double expected = by_arrays(&own);
   for (int round = 0; round < (int)strtol(arguments[4], NULL, 10); ++round) {
     double took[3];
-    for (int i = 0; i < 3; ++i) { /* who is first changes */
+    for (int i = 0; i < 3; ++i) { /* each is the first in its turn */
       const int which = (round + i) % 3;
       took[which] = nanoseconds(works[which], &own, expected);
     }

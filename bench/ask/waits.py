@@ -1,44 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures a question's round trip from GCC, MLIR, Polly and SQLite, by each runner, beside the
-same question from a bare program, and writes build/bench/sites.json.
-
-    run.py [--rounds N] [--only SITE]
+"""How long GCC, MLIR, Polly and SQLite wait for a reply, by each runner, beside a bare program.
 
 Each round compiles a file of many functions, or asks about many rows, and then asks the same model
 as often from a program that does nothing else. What is timed is the wait for the reply, as MLBridge
-records it, without what the compiler does to ask. The report has medians, in microseconds.
+records it, without what the compiler does to ask.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from beyond_llvm import RUNNERS, asked, tiles_network
+from networks import perceptron
+from rows import Row, row
+from shared import ROOT
 from tqdm import tqdm
 
-BENCH = Path(__file__).resolve().parents[1]
-ROOT = BENCH.parent
-sys.path[:0] = [str(BENCH), str(BENCH / "in-process"), str(ROOT / "tests" / "shared")]
+import mlbridge
+import mlbridge.files
 
-from beyond_llvm import RUNNERS, asked, tiles_network  # noqa: E402
-from networks import perceptron  # noqa: E402
-from shared import parser, report, show  # noqa: E402
-
-import mlbridge  # noqa: E402
-import mlbridge.files  # noqa: E402
-
-#: Of a round; the first of a process may have to wait until everything is there. Polly takes long.
+#: Questions of a round, of which the first has to wait until everything is there. Polly takes long.
 QUESTIONS, FEW = 200, 40
 NEST = """
 void f{0}(double a[restrict 99][99], double b[restrict 99][99]) {{
@@ -59,7 +51,7 @@ Ask = Callable[[str, Path], None]
 
 
 @dataclass
-class Site:
+class Client:
     """Something that asks `network` so many questions: `ask` has it ask the URI, in a folder."""
 
     network: Path
@@ -71,7 +63,7 @@ def run(*command: str | Path) -> None:
     subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL)
 
 
-def gcc(folder: Path) -> Site:
+def gcc(folder: Path, _: Path) -> Client:
     source = folder / "many.c"
     source.write_text("".join(f"int f{n}(int x) {{ return x * {n}; }}\n" for n in range(QUESTIONS)))
     plugin = mlbridge.files.gcc_plugin("gcc_settings")
@@ -81,10 +73,10 @@ def gcc(folder: Path) -> Site:
         asking = [f"-fplugin={plugin}", f"{option}-model={uri}", f"{option}-on-failure=fail"]
         run("gcc-12", "-O2", *asking, "-c", source, "-o", work / "made.o")
 
-    return Site(ROOT / "models" / "gcc-settings" / "policy.onnx", ask)
+    return Client(ROOT / "models" / "gcc-settings" / "policy.onnx", ask)
 
 
-def mlir(folder: Path) -> Site:
+def mlir(folder: Path, _: Path) -> Client:
     source = folder / "products.mlir"
     source.write_text("".join(PRODUCT.format(n, 8 + n % 9) for n in range(QUESTIONS)))
     plugin = mlbridge.files.plugin("mlir-tiling")
@@ -94,10 +86,10 @@ def mlir(folder: Path) -> Site:
         passes = f"--pass-pipeline=builtin.module({tiling})"
         run("mlir-opt-22", f"--load-pass-plugin={plugin}", passes, source, "-o", work / "made")
 
-    return Site(ROOT / "models" / "mlir-tiling" / "policy.onnx", ask)
+    return Client(ROOT / "models" / "mlir-tiling" / "policy.onnx", ask)
 
 
-def polly(folder: Path) -> Site:
+def polly(folder: Path, _: Path) -> Client:
     source = folder / "nests.c"
     source.write_text("".join(NEST.format(n, 50 + n % 49) for n in range(FEW)))
     plugin = mlbridge.files.plugin("polly-tiling")
@@ -108,10 +100,10 @@ def polly(folder: Path) -> Site:
         command = ["clang-22", "-O3", "-mllvm", "-polly", *asking]
         run(*command, "-c", source, "-o", work / "made.o")
 
-    return Site(tiles_network(folder / "tiles.onnx"), ask, FEW)
+    return Client(tiles_network(folder / "tiles.onnx"), ask, FEW)
 
 
-def sqlite(folder: Path, build: Path) -> Site:
+def sqlite(folder: Path, build: Path) -> Client:
     model = folder / "sum.onnx"
     model.write_bytes(perceptron(2, 16, 1).SerializeToString())
     rows = f"WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT {QUESTIONS})"
@@ -120,7 +112,7 @@ def sqlite(folder: Path, build: Path) -> Site:
         query = f"{rows} SELECT sum(mlbridge('{uri}', x, 2 * x)) FROM t"
         run("sqlite3", "-cmd", f".load '{build}/bench/sqlite/mlbridge'", ":memory:", query)
 
-    return Site(model, ask)
+    return Client(model, ask)
 
 
 def bare(questions: int) -> Ask:
@@ -150,42 +142,27 @@ def waits(ask: Ask, questions: int, uri: str, work: Path) -> list[float]:
     return found[1:]
 
 
-def main() -> int:
-    options = parser(__doc__)
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--only", default="")
-    arguments = options.parse_args()
-    makers: dict[str, Callable[[Path], Site]] = {
-        "GCC": gcc,
-        "MLIR": mlir,
-        "Polly": polly,
-        "SQLite": lambda folder: sqlite(folder, arguments.build),
-    }
-    chosen = [name for name in makers if arguments.only in name]
+CLIENTS = {"GCC": gcc, "MLIR": mlir, "Polly": polly, "SQLite": sqlite}
+
+
+def measured(name: str, options: argparse.Namespace) -> list[Row]:
+    """A row for each runner."""
     # SQLite's extension is not in the package, beside which these are.
-    os.environ.setdefault("MLBRIDGE_COMPONENT_PATH", str(arguments.build / "lib" / "mlbridge"))
+    os.environ.setdefault("MLBRIDGE_COMPONENT_PATH", str(options.build / "lib" / "mlbridge"))
     os.environ.setdefault("MLBRIDGE_ONNXRUNTIME", str(mlbridge.files.find_onnx_runtime() or ""))
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as name:
-        for site in tqdm(chosen, unit="site"):
-            folder = Path(name) / site
-            folder.mkdir()
-            its = makers[site](folder)
-            for runner in RUNNERS:
-                found: defaultdict[str, list[float]] = defaultdict(list)
-                with asked(runner, its.network, folder) as uri:
-                    for at in range(arguments.rounds):
-                        both = [("here", its.ask), ("bare", bare(its.questions))]
-                        for where, ask in both if at % 2 else both[::-1]:
-                            found[where] += waits(ask, its.questions, uri, folder)
-                here, alone = (statistics.median(found[where]) for where in ("here", "bare"))
-                row = {"us": round(here, 2), "bare_us": round(alone, 2)}
-                rows.append({"site": site, "runner": runner, **row})
-                rows[-1]["ratio"] = round(here / alone, 2)
-    show(rows)
-    report("sites", {"rows": rows})
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="mlbridge-bench-") as place:
+        folder = Path(place)
+        client = CLIENTS[name](folder, options.build)
+        for runner in tqdm(RUNNERS, desc=name, unit="runner"):
+            found: defaultdict[str, list[float]] = defaultdict(list)
+            with asked(runner, client.network, folder) as uri:
+                for at in range(options.rounds):
+                    both = [("here", client.ask), ("bare", bare(client.questions))]
+                    for where, ask in both if at % 2 else both[::-1]:
+                        found[where] += waits(ask, client.questions, uri, folder)
+            us, bare_us = (statistics.median(found[where]) for where in ("here", "bare"))
+            shipped = client.network.is_relative_to(ROOT)
+            model = client.network.parent.name if shipped else client.network.stem
+            rows.append(row(name, model, runner, us, "a bare program", bare_us))
+    return rows

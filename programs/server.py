@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Start and stop the process that serves the model while the demo compiles."""
+"""Start and stop the process that serves a model while programs are compiled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ModelServer:
         self._model = model
         self._log = log
         # Not in the tree: the path of a socket has about a hundred bytes.
-        self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-demo-")
+        self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-server-")
         places = {"pipe": f"{self._folder.name}/compilers/", "grpc": "localhost:0"}
         self.uri = f"{transport}:{places.get(transport, f'{self._folder.name}/policy.sock')}"
         self.statistics: dict[str, int] = {}
@@ -55,8 +55,8 @@ class ModelServer:
             self.process.send_signal(signal.SIGINT)
         try:
             output = self.process.communicate(timeout=_STOP_TIMEOUT)[0]
-            if self.process.returncode == 0 and (said := output.splitlines()):
-                self.statistics = json.loads(said[-1])
+            if self.process.returncode == 0 and (lines := output.splitlines()):
+                self.statistics = json.loads(lines[-1])
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()

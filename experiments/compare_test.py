@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from programs.catalog import Program
-from programs.compare import (
+from experiments.compare import (
     Build,
     build,
     compare,
     draw,
     linked_bytes,
-    print_summary,
     problems,
     sampled,
+    spent,
     summary,
+    table_of,
 )
+from programs.catalog import Program
 from programs.fetch import source_tree
 
 MAIN = """
@@ -51,7 +52,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_all_ways_of_a_program(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_ways_of_a_program(root: Path) -> None:
     options = argparse.Namespace(
         effort=[1, 3],
         jobs=2,
@@ -67,17 +68,17 @@ def test_all_ways_of_a_program(root: Path, capsys: pytest.CaptureFixture[str]) -
     assert problems("small", builds) == []
     assert all(len(one.run_seconds) == 2 and one.output for one in builds.values())
     for way in ("effort 1", "effort 3"):
-        spent = builds[way].shares
-        assert len(spent) == 4 and min(spent.values()) > 0
+        seconds = builds[way].shares
+        assert len(seconds) == 4 and min(seconds.values()) > 0
     assert builds["effort 3"].bytes <= builds["effort 1"].bytes <= builds["-Oz"].bytes
     found = summary({"small": builds})
     assert found["effort 3"]["larger"] == 0
     assert found["effort 3"]["bytes"]["mean"] == builds["effort 3"].bytes / builds["-Oz"].bytes
     assert found["-Oz"]["same_file"] == 2 and found["-Oz"]["equal"] == 2
-    print_summary(found)
-    said = capsys.readouterr().out
-    assert f"{found['effort 3']['bytes']['mean']:.3f}" in said and "nan" not in said
-    assert "effort 1: of " in said, "where time goes"
+    row = table_of(found)[-1]
+    assert row["over -Oz"] == "effort 3" and "spills" not in row
+    assert row["bytes"] == f"{found['effort 3']['bytes']['mean']:.3f}"
+    assert "effort 1: of " in spent(found), "where time goes"
 
 
 def test_ways_that_are_stated(root: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from experiments import own_builds
+from experiments.own_builds import OwnBuild, asking, compare, load_builds
 from mlbridge.decisions import Decisions
 from mlbridge.validation import PLAIN, Built, Object, validate
-from programs import own_builds
 from programs.catalog import ProgramsError, load, select
-from programs.own_builds import OwnBuild, asking, compare, load_builds
 
 FILES = {
     "Makefile": """

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Seconds to compile the same modules with the same policy, asked in every way that there is.
 
-    run.py [--model FILE.onnx] [--modules N] [--sizes N] [--rounds N] [--only SET]
+    run.py [--model FILE.onnx] [--modules N] [--sizes N] [--rounds N]
 
 `stock` is plain -Oz, the floor. `environment` steps the Gymnasium environment and asks ONNX Runtime
 in Python, as a gym is deployed; `a process each` starts llvm-ir2vec and opt for each step, which is
 how the published POSET-RL began, without the time of its model. The others are stock clang with the
 plugin. Then `--sizes` modules are compiled once with and once without the policy, for their bytes
-of code. Writes build/bench/deployment.json. The first run fetches and compiles the 17 programs of
-test-A, which takes some minutes.
+of code. Writes build/experiments/deployment.json. The first run fetches and compiles the 17
+programs of test-A, which takes some minutes.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import statistics
@@ -30,29 +31,33 @@ import onnx
 import onnxruntime
 from tqdm import tqdm
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from shared import ROOT, parser, report, server, show
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-sys.path.insert(0, str(ROOT))
+from result_tables import section
 
 from mlbridge.corpus import Module
 from mlbridge.elf import executable_bytes
 from mlbridge.gym import PhaseOrdering
 from mlbridge.ratio import Ratio
 from mlbridge.recording import Recording
+from programs.catalog import ROOT
 from programs.corpus import extracted
 from programs.plugin import compiled, plugin_flags
+from programs.server import ModelServer
 
+REPORT = ROOT / "build/experiments/deployment.json"
+#: The transports of the servers, and the options of their addresses.
 SERVED = {
-    "grpc": "grpc:localhost:23721",
-    "pipe, json": "pipe:{folder}/pipe-json?serdes=json",
-    "pipe, bitstream": "pipe:{folder}/pipe",
-    "unix": "unix:{folder}/unix",
-    "shm": "shm:{folder}/shm",
+    "grpc": ("grpc", ""),
+    "pipe, json": ("pipe", "?serdes=json"),
+    "pipe, bitstream": ("pipe", ""),
+    "unix": ("unix", ""),
+    "shm": ("shm", ""),
 }
 
 
-class Bench:
+class Deployment:
     """The policy, the modules, and how they are compiled."""
 
     def __init__(self, model: Path, modules: list[Path], folder: Path) -> None:
@@ -148,38 +153,36 @@ class Bench:
 
 def main() -> int:
     """Measure, write, print."""
-    arguments = parser(__doc__)
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     arguments.add_argument("--model", type=Path, default=ROOT / "models/poset-rl/policy.onnx")
     arguments.add_argument("--modules", type=int, default=24)
     arguments.add_argument("--sizes", type=int, default=200)
     arguments.add_argument("--rounds", type=int, default=3)
-    arguments.add_argument("--only", default="test-A", help="the set of programs")
     options = arguments.parse_args()
-    found = sorted(extracted(options.only), key=lambda pair: (pair[0].bytes, pair[0].name))
+    found = sorted(extracted("test-A"), key=lambda pair: (pair[0].bytes, pair[0].name))
     sample = random.Random(1).sample(found, max(options.modules, options.sizes))
     modules = [path for _, path in sample[: options.modules]]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlbridge-bench-")))
-        bench = Bench(options.model, modules, folder)
-        played = bench.environment()
+        deployed = Deployment(options.model, modules, folder)
+        played = deployed.environment()
         stack.enter_context(closing(played))  # type: ignore[type-var]
         ways: dict[str, Callable[[Path], object]] = {
-            "stock -Oz": bench.compile,
-            "a process each": bench.a_process_each,
+            "stock -Oz": deployed.compile,
+            "a process each": deployed.a_process_each,
             "environment": played,
         }
-        for name, place in SERVED.items():
-            uri = place.format(folder=folder)
-            command = ["-m", "mlbridge", "serve", str(options.model), "--at", uri.partition("?")[0]]
-            stack.enter_context(server(command, waits=False))
-            ways[name] = bench.with_plugin(f"{uri}{'&' if '?' in uri else '?'}wait=30s")
+        for name, (transport, serdes) in SERVED.items():
+            log = folder / f"{transport}.log"
+            server = stack.enter_context(ModelServer(options.model, log, transport))
+            ways[name] = deployed.with_plugin(server.uri + serdes)
         shared = compiled(options.model, folder / "policy.so")
         for name, uri in {
             "onnx": f"onnx:{options.model}",
             "native": f"native:{options.model}",
             "aot": f"aot:{shared}",
         }.items():
-            ways[name] = bench.with_plugin(uri)
+            ways[name] = deployed.with_plugin(uri)
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         with tqdm(total=options.rounds * len(ways), desc="deployment", unit="turn") as bar:
             for _ in range(options.rounds):
@@ -189,22 +192,35 @@ def main() -> int:
                         way(module)
                     seconds[name].append(time.perf_counter() - start)
                     bar.update()
-        sizes = bench.sizes(sample[: options.sizes])
+        sizes = deployed.sizes(sample[: options.sizes])
     rows: list[dict[str, Any]] = [
         {
             "way": name,
             "seconds": round(statistics.median(taken), 2),
-            "over_native": round(
+            "over native": round(
                 statistics.median(a / b for a, b in zip(taken, seconds["native"], strict=True)),
                 3,
             ),
         }
         for name, taken in seconds.items()
     ]
-    steps = sum(len(order) for order in bench.orders.values())
-    report("deployment", {"modules": len(modules), "steps": steps, "ways": rows, "sizes": sizes})
-    print(f"{len(modules)} modules, {steps} steps")
-    show(rows)
+    steps = sum(len(order) for order in deployed.orders.values())
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    report = {"modules": len(modules), "steps": steps, "ways": rows, "sizes": sizes}
+    REPORT.write_text(json.dumps(report, indent=1) + "\n")
+    over = sizes["over_oz"]
+    text = section(
+        REPORT,
+        "Compiling with a policy (`experiments/deployment/run.py`)",
+        f"{len(modules)} modules of test-A, {steps} decisions of a policy of POSET-RL, the"
+        " same ones in every way. `a process each` starts an embedder and opt for each step,"
+        " `environment` is the Gymnasium environment with ONNX Runtime in Python. Medians of"
+        f" rounds. Code of {sizes['modules']} modules of {over['count']} programs:"
+        f" {sizes['policy']} bytes against {sizes['stock']} with -Oz; geometric mean of the"
+        f" programs {over['mean']:.3f} [{over['low']:.3f}, {over['high']:.3f}].",
+        rows,
+    )
+    print(f"{len(modules)} modules, {steps} steps\n\n{text}")
     return 0
 
 

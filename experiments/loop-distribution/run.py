@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures the run time of loops that were distributed; writes build/bench/loop-distribution.json.
+"""Measures the run time of loops that were distributed.
 
-    run.py [--model URIS] [--rounds N] [--flags FLAGS] [--plugin FILE] [--programs NAME...]
+    run.py [--model URIS] [--rounds N] [--flags FLAGS] [--programs NAME...]
 
 Compares -O3 and a model, the shipped one if none is named, with plain -O3, and with LLVM's own
 distribution. The kernels are those of the plugin's tests, and others in this folder. Programs take
 turns; a kernel's time is the least of all rounds, which other work on the machine disturbs least.
 Functions begin at multiples of 64 bytes, so that none is faster only for where it is. A kernel
 whose code is that of plain -O3 counts as 1, shown as "same". Real programs run their own tests, and
-those whose code differs are timed.
+those whose code differs are timed. Writes build/experiments/loop-distribution.json.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import re
@@ -23,10 +24,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from shared import REPORTS, ROOT, parser, report, show
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from result_tables import Rows, section
 
 from mlbridge import files
+from programs.catalog import ROOT
+
+REPORT = ROOT / "build/experiments/loop-distribution.json"
 
 KERNELS = {
     "tests": ROOT / "compilers/llvm/loop-distribution/test/inputs/kernels.c",
@@ -34,7 +40,7 @@ KERNELS = {
 }
 FLAGS = ("-w", "-fwrapv", "-fno-math-errno", "-falign-functions=64")
 REPEATS = "40"
-#: Of the geometric mean, and of one kernel.
+#: The largest geometric mean, and the largest ratio of one kernel.
 LIMIT, WORST = 1.0, 1.02
 
 
@@ -43,7 +49,7 @@ def mean(ratios: list[float]) -> float:
 
 
 def code(source: Path, flags: list[str]) -> dict[str, str]:
-    """Of each function: its assembly."""
+    """The assembly of each function."""
     command = ["clang-22", *FLAGS, *flags, "-S", str(source), "-o", "-"]
     made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return dict(re.findall(r"^(\w+):.*\n((?:.*\n)*?)\.Lfunc_end", made, re.MULTILINE))
@@ -51,20 +57,21 @@ def code(source: Path, flags: list[str]) -> dict[str, str]:
 
 def compare(names: list[str], ways: dict[str, list[str]], *more: str) -> dict[str, Any]:
     """Real programs, whose outputs must not differ."""
-    path = REPORTS / "loop-distribution-programs.json"
+    path = REPORT.with_name("loop-distribution-programs.json")
     path.parent.mkdir(parents=True, exist_ok=True)
     way = f"model={shlex.join(ways['model'])}"
-    command = [sys.executable, "-m", "programs.compare", *names, "--level", "O3", *more]
+    command = [sys.executable, "-m", "experiments.compare", *names, "--level", "O3", *more]
     subprocess.run([*command, "--way", way, "-o", str(path)], cwd=ROOT, check=True)
     found: dict[str, Any] = json.loads(path.read_text())
     path.unlink()
+    path.with_suffix(".md").unlink()
     return found
 
 
 def programs(names: list[str], ways: dict[str, list[str]]) -> dict[str, Any]:
     """How many of their files are another code, and what these programs take then."""
     found = compare(names, ways)
-    its = found["over_o3"]["model"]
+    model = found["over_o3"]["model"]
     others = [
         name
         for name, made in found["programs"].items()
@@ -72,8 +79,8 @@ def programs(names: list[str], ways: dict[str, list[str]]) -> dict[str, Any]:
     ]
     made = {
         "programs": list(found["programs"]),
-        "files": its["smaller"] + its["equal"] + its["larger"],
-        "same_code": its["same_file"],
+        "files": model["smaller"] + model["equal"] + model["larger"],
+        "same_code": model["same_file"],
         "time": None,
     }
     if others:
@@ -82,7 +89,7 @@ def programs(names: list[str], ways: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def times(source: Path, ways: dict[str, list[str]], rounds: int) -> dict[str, dict[str, float]]:
-    """Of each way and kernel, nanoseconds."""
+    """Nanoseconds of each way and kernel."""
     least: dict[str, dict[str, float]] = {way: {} for way in ways}
     with tempfile.TemporaryDirectory() as folder:
         for way, flags in ways.items():
@@ -105,15 +112,15 @@ def times(source: Path, ways: dict[str, list[str]], rounds: int) -> dict[str, di
 
 
 def main() -> int:
-    options = parser(__doc__)
+    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     options.add_argument("--model", help="the shipped one, if none is named")
     options.add_argument("--rounds", type=int, default=40)
     options.add_argument("--flags", default="-O3", help="of all, such as '-O3 -march=native'")
-    options.add_argument("--plugin", default=files.plugin("loop-distribution"))
     options.add_argument("--programs", nargs="*", default=["demo"], help="or sets of them")
     arguments = options.parse_args()
     model = arguments.model or f"native:{files.shipped_agents('loop-distribution')}"
-    words = [f"-fpass-plugin={arguments.plugin}", "-mllvm", f"-loop-distribution-model={model}"]
+    plugin = files.plugin("loop-distribution")
+    words = [f"-fpass-plugin={plugin}", "-mllvm", f"-loop-distribution-model={model}"]
     words += ["-mllvm", "-loop-distribution-on-failure=fail"]
     usual = arguments.flags.split()
     ways = {
@@ -122,6 +129,8 @@ def main() -> int:
         "model": [*usual, *(part for word in words for part in ("-Xclang", word))],
     }
     holds, found = True, dict[str, Any]()
+    parts: list[str | Rows] = []
+    totals: list[dict[str, Any]] = []
     for name, source in KERNELS.items():
         least = times(source, ways, arguments.rounds)
         assembly = {way: code(source, flags) for way, flags in ways.items()}
@@ -132,7 +141,6 @@ def main() -> int:
             for way in ("llvm", "model"):
                 same = assembly[way][function] == assembly["stock"][function]
                 rows[-1][way] = "same" if same else round(least[way][kernel] / time, 3)
-        show(rows)
         summary = {}
         for way in ("llvm", "model"):
             ratios = [1.0 if row[way] == "same" else float(row[way]) for row in rows]
@@ -143,13 +151,25 @@ def main() -> int:
                 "worst": max(ratios),
                 "slower": sum(ratio > WORST for ratio in ratios),
             }
-            print(f"{name}, {way}: {summary[way]}")
+            totals.append({"kernels of": name, "way": way, **summary[way]})
         holds &= summary["model"]["mean"] <= LIMIT and not summary["model"]["slower"]
         found[name] = {"summary": summary, "kernels": rows}
+        parts.append(rows)
     if arguments.programs:
         found["real"] = programs(arguments.programs, ways)
-        print("real programs:", found["real"])
-    report("loop-distribution", {"flags": usual, "model": model, **found, "is_within": holds})
+        parts.append(f"Real programs: {found['real']}")
+    report = {"flags": usual, "model": model, **found, "is_within": holds}
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text(json.dumps(report, indent=1) + "\n")
+    text = section(
+        REPORT,
+        "Loops that are distributed (`experiments/loop-distribution/run.py`)",
+        f"Run time beside `{shlex.join(usual)}`, by LLVM's own distribution and by the model;"
+        " `same` is a kernel whose code does not change. The least time of all rounds counts.",
+        totals,
+        *parts,
+    )
+    print(text)
     return 0 if holds else 1
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Build programs by their own build systems, with and without the model, and run their checks.
 
-    python3 -m programs.own_builds [--kill-server | --transports | --flags=FLAGS] [NAME ...]
+    python3 -m experiments.own_builds [--kill-server | --transports | --flags=FLAGS] [NAME ...]
 
 Each is what `mlbridge validate` does, with CFLAGS=-Oz, made in parallel. Writes its report,
 build/programs/own-builds/report.json. Exits with 1 if a build or check fails, no decision was made,
@@ -35,17 +35,19 @@ from pathlib import Path
 from typing import Any
 
 import tomllib
+from result_tables import section
 
-from demo.server import ModelServer
 from mlbridge.cli.validate import show
 from mlbridge.decisions import read_decisions
 from mlbridge.errors import Error
 from mlbridge.validation import PLAIN, Built, Variant, Workspace, validate
 from mlbridge.validation import Program as Tree
-from programs.catalog import HERE, Program, ProgramsError
+from programs.catalog import Program, ProgramsError
 from programs.fetch import BUILD, fetch, source_tree
 from programs.plugin import MODEL, plugin_flags
+from programs.server import ModelServer
 
+LISTED = Path(__file__).with_name("own_builds.toml")
 OUTPUT = BUILD / "own-builds"
 MOST_GROWTH = 1.03
 TRANSPORTS = ("unix", "shm", "pipe", "grpc")
@@ -86,7 +88,7 @@ class OwnBuild:
         return Workspace(self.tree(), OUTPUT / self.name, timeout=_TIMEOUT)
 
 
-def load_builds(path: Path = HERE / "own_builds.toml") -> list[OwnBuild]:
+def load_builds(path: Path = LISTED) -> list[OwnBuild]:
     """All entries."""
     with path.open("rb") as file:
         entries: list[dict[str, Any]] = tomllib.load(file).get("build", [])
@@ -245,16 +247,23 @@ def compare_transports(entry: OwnBuild, jobs: int) -> list[str]:
         row["ratio"] = round(median / base, 3)
         if row["ratio"] > MOST_TIME.get(name, math.inf):
             wrong.append(f"{entry.name} over {name}: {row['ratio']} x the time in process")
-        print(", ".join(f"{key}: {value}" for key, value in row.items()))
     report = {"program": entry.name, "jobs": jobs, "builds": list(rows.values())}
-    (OUTPUT / "served.json").write_text(json.dumps(report, indent=1) + "\n")
+    path = OUTPUT / "served.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    text = section(
+        path,
+        "A parallel build with one server (`python3 -m experiments.own_builds --transports`)",
+        f"{entry.name}, `make -j{jobs}`, all compilers asking one server.",
+        list(rows.values()),
+    )
+    print(text)
     return wrong
 
 
 def main(arguments: list[str]) -> int:
     """Command line."""
     about = (__doc__ or "").split("\n")[0]
-    parser = argparse.ArgumentParser(prog="programs.own_builds", description=about)
+    parser = argparse.ArgumentParser(prog="experiments.own_builds", description=about)
     parser.add_argument("names", nargs="*", help="only these (default: all of own_builds.toml)")
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--kill-server", action="store_true")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the shipped candidates gain on the catalog's programs, compiled from source.
 
-    python3 -m programs.compare test-A --effort 1 3 10 -o build/test-A.json
-    python3 -m programs.compare demo --effort 1 3 --runs 9
-    python3 -m programs.compare demo --effort 1 3 10 --shares
-    python3 -m programs.compare demo --linked --way "threshold=-mllvm -inline-threshold=0"
-    python3 -m programs.compare demo --level O2 --spills --way "large=-mllvm -split-spill-mode=size"
-    python3 -m programs.compare zlib --level O2 --way "same=" --emulator "qemu-aarch64 -L DIR" \
+    python3 -m experiments.compare test-A --effort 1 3 10 -o build/test-A.json
+    python3 -m experiments.compare demo --effort 1 3 --runs 9
+    python3 -m experiments.compare demo --effort 1 3 10 --shares
+    python3 -m experiments.compare demo --linked --way "threshold=-mllvm -inline-threshold=0"
+    python3 -m experiments.compare demo --level O2 --spills --way "o=-mllvm -split-spill-mode=size"
+    python3 -m experiments.compare zlib --level O2 --way "same=" --emulator "qemu-aarch64 -L DIR" \
         --compiler "clang-22 --target=aarch64-linux-gnu"
 
 Every program is compiled at -Oz, at -Oz with LLVM's machine outliner, and with each effort; with
@@ -39,6 +39,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from result_tables import section, table
 from tqdm import tqdm
 
 from mlbridge import files
@@ -70,13 +71,14 @@ class Build:
     wall_seconds: float
     cpu_seconds: float
     linked: int | None = None
-    #: Of each function, by file and name.
+    #: The cost of each function, by file and name.
     spill_costs: dict[str, float] | None = None
     digests: dict[str, str] = field(default_factory=dict)
     fallbacks: list[str] = field(default_factory=list)
     output: bytes | None = None
     run_seconds: list[float] = field(default_factory=list)
-    #: Of a processor: the compiler's own passes, measuring their code, candidates' passes, theirs.
+    #: Seconds of a processor in the compiler's own passes, in measuring their code, in candidates'
+    #: passes, and in measuring theirs.
     shares: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -100,7 +102,7 @@ def ways(options: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def cpu() -> float:
-    """Of all processes that have ended."""
+    """Seconds of a processor that children which have ended took."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -176,10 +178,10 @@ def shares(logs: Path) -> dict[str, float]:
     """Sums over the trials of a build."""
     total = dict.fromkeys(("passes", "measuring", "candidates' passes", "measuring them"), 0.0)
     for path in logs.glob("*.trials.json"):
-        its = json.loads(path.read_text())
+        log = json.loads(path.read_text())
         for name, key in (("passes", "pass_seconds"), ("measuring", "measuring_seconds")):
-            total[name] += its[f"stock_{key}"]
-        for trial in its["trials"]:
+            total[name] += log[f"stock_{key}"]
+        for trial in log["trials"]:
             total["candidates' passes"] += trial.get("pass_seconds", 0.0)
             total["measuring them"] += trial.get("measuring_seconds", 0.0)
     return total
@@ -278,48 +280,57 @@ def summary(found: dict[str, dict[str, Build]]) -> dict[str, dict[str, Any]]:
             "cpu": lambda b: b.cpu_seconds,
             "run": lambda b: median(b.run_seconds) if b.run_seconds else 0,
         }
-        its: dict[str, Any] = {}
+        row: dict[str, Any] = {}
         for name, value in values.items():
             if ratio := Ratio.of(value(a) / value(b) for a, b in pairs if value(a) and value(b)):
-                its[name] = ratio.as_json()
+                row[name] = ratio.as_json()
         files = [(a.sizes[s], b.sizes[s]) for a, b in pairs for s in a.sizes]
-        its["smaller"] = sum(size < plain for size, plain in files)
-        its["equal"] = sum(size == plain for size, plain in files)
-        its["larger"] = sum(size > plain for size, plain in files)
-        its["same_file"] = sum(a.digests[s] == b.digests[s] for a, b in pairs for s in a.sizes)
+        row["smaller"] = sum(size < plain for size, plain in files)
+        row["equal"] = sum(size == plain for size, plain in files)
+        row["larger"] = sum(size > plain for size, plain in files)
+        row["same_file"] = sum(a.digests[s] == b.digests[s] for a, b in pairs for s in a.sizes)
         if times := [a.shares for a, _ in pairs if a.shares]:
-            its["shares"] = {key: sum(one[key] for one in times) for key in times[0]}
-            its["shares"]["all"] = sum(a.cpu_seconds for a, _ in pairs)
+            row["shares"] = {key: sum(one[key] for one in times) for key in times[0]}
+            row["shares"]["all"] = sum(a.cpu_seconds for a, _ in pairs)
         if "outliner" in next(iter(found.values())):
             beside = [builds[way].bytes / builds["outliner"].bytes for builds in found.values()]
             if ratio := Ratio.of(beside):
-                its["over_outliner"] = ratio.as_json()
-        made[way] = its
+                row["over_outliner"] = ratio.as_json()
+        made[way] = row
     return made
 
 
-def shown(its: dict[str, Any], name: str) -> str:
-    one = its.get(name)
-    if one is None:
-        return "-"
-    interval = "" if one["low"] is None else f" [{one['low']:.3f}, {one['high']:.3f}]"
-    return f"{one['mean']:.3f}{interval}"
+def shown(row: dict[str, Any], name: str) -> str | None:
+    ratio = row.get(name)
+    if ratio is None:
+        return None
+    interval = "" if ratio["low"] is None else f" [{ratio['low']:.3f}, {ratio['high']:.3f}]"
+    return f"{ratio['mean']:.3f}{interval}"
 
 
-def print_summary(made: dict[str, dict[str, Any]]) -> None:
+def table_of(made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each way, with the columns that any has."""
+    usual = next(iter(made))
     columns = ["bytes", "linked", "spills", "over_outliner", "cpu", "wall", "run"]
-    print(
-        f"{'over ' + next(iter(made)):10}"
-        + "".join(f"{name:>22}" for name in columns)
-        + "  files -/=/+"
-    )
-    for way, its in made.items():
-        files = f"  {its['smaller']}/{its['equal']}/{its['larger']}"
-        print(f"{way:10}" + "".join(f"{shown(its, name):>22}" for name in columns) + files)
-    for way, its in made.items():
-        if spent := its.get("shares"):
-            parts = (f"{key} {value / spent['all']:.0%}" for key, value in spent.items())
-            print(f"{way}: of {spent['all']:.1f} s of a processor, {', '.join(list(parts)[:-1])}")
+    columns = [name for name in columns if any(name in row for row in made.values())]
+    counts = ("smaller", "equal", "larger")
+    return [
+        {f"over {usual}": way}
+        | {name.replace("_", " "): shown(row, name) for name in columns}
+        | {name: row[name] for name in counts}
+        for way, row in made.items()
+    ]
+
+
+def spent(made: dict[str, dict[str, Any]]) -> str:
+    """Where compile time went, a line for each way that has logs of it."""
+    lines = []
+    for way, row in made.items():
+        if seconds := dict(row.get("shares", ())):
+            total = seconds.pop("all")
+            parts = ", ".join(f"{name} {part / total:.0%}" for name, part in seconds.items())
+            lines.append(f"{way}: of {total:.0f} s of a processor, {parts}")
+    return "\n".join(lines)
 
 
 def draw(found: dict[str, dict[str, Build]], file: Path) -> None:
@@ -348,7 +359,7 @@ def draw(found: dict[str, dict[str, Build]], file: Path) -> None:
 def main(arguments: list[str]) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(
-        prog="programs.compare", description=(__doc__ or "").split("\n")[0]
+        prog="experiments.compare", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("names", nargs="*", help="sets or programs (default: demo)")
     parser.add_argument("--effort", type=int, nargs="+", default=[1, 3])
@@ -394,7 +405,7 @@ def main(arguments: list[str]) -> int:
         print(f"compare: {error}", file=sys.stderr)
         return 1
     made = summary(found)
-    print_summary(made)
+    print(table(table_of(made)), spent(made), sep="\n\n")
     if options.chart:
         draw(found, options.chart)
     if options.output:
@@ -427,6 +438,18 @@ def main(arguments: list[str]) -> int:
             "jobs": options.jobs,
         }
         options.output.write_text(json.dumps(record, indent=1) + "\n")
+        files = sum(made[next(iter(made))][count] for count in ("smaller", "equal", "larger"))
+        section(
+            options.output,
+            f"Candidates on {options.output.stem} (`experiments/compare.py`)",
+            f"{len(programs)} programs, {files} files, compiled from source with {options.jobs}"
+            " jobs. Ratios are geometric means over programs, with the 95 % interval of a bootstrap"
+            " over programs. *linked*: with -ffunction-sections and --gc-sections on both sides;"
+            " *cpu*, *wall*: of compiling; *run*: of their `work` in the catalog; then files by"
+            " their bytes.",
+            table_of(made),
+            spent(made),
+        )
     for text in wrong:
         print(f"compare: {text}", file=sys.stderr)
     return 1 if wrong else 0

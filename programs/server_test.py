@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The demo's server answers what the model answers in process, and says why it can't start."""
+"""The server answers what the model answers in process, and says why it can't start."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mlbridge
-from demo.server import ModelServer
 from programs.catalog import ProgramsError
+from programs.server import ModelServer
 
 
 @pytest.fixture
