@@ -142,7 +142,7 @@ class Sample:
         return dict(zip(paths, self._pool.map(lambda p: code_of(p, flags), paths), strict=True))
 
     def ratios(self, flags: Sequence[str]) -> dict[str, float]:
-        """Of each program, to -Oz."""
+        """The size of each program with these flags over that of -Oz."""
         found = {}
         made = self._compile(flags)
         for program, paths in self.programs.items():

@@ -34,7 +34,7 @@ def rows(loops: list[list[int]]) -> Any:
 
 
 def random_rows(seed: int) -> Any:
-    """Of any depth, none too."""
+    """Loops of any depth, none too."""
     rng = np.random.default_rng(seed)
     depth = seed % (LOOPS + 1)
     made = rng.integers(0, 12, (depth, COLUMNS))
@@ -78,6 +78,6 @@ def test_it_gains_on_the_training_kernels(tmp_path: Path) -> None:
     def mean(ratios: list[float]) -> float:
         return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
-    its = mean([one["ratios"][chosen(native, rows(one["loops"]))] for one in TIMES])
+    gained = mean([one["ratios"][chosen(native, rows(one["loops"]))] for one in TIMES])
     constants = {way: mean([one["ratios"][way] for one in TIMES]) for way in TIMES[0]["ratios"]}
-    assert its < min(constants.values()) <= constants["-O3"]
+    assert gained < min(constants.values()) <= constants["-O3"]

@@ -51,7 +51,7 @@ class Measured:
     program: str
     #: None if there are no such functions.
     module: Path | None
-    #: Of LLVM, in these functions and in the module's others.
+    #: The cost with LLVM of these functions, and of the module's others.
     cost: float
     others: float = 0
 
@@ -84,8 +84,8 @@ def llc(
 
 
 def sample(folder: Path, select: Selection, most: int) -> list[Measured]:
-    """Of the training programs' modules, as the middle end at -O2 leaves them; at most so many of
-    a program."""
+    """Modules of the training programs as the middle end at -O2 leaves them, at most so many of a
+    program."""
     from tqdm import tqdm
 
     from mlbridge import corpus
@@ -109,7 +109,8 @@ def sample(folder: Path, select: Selection, most: int) -> list[Measured]:
 def ratios(
     policy: Policy, modules: list[Measured], weights: Weights, effort: int, folder: Path
 ) -> dict[str, float]:
-    """Of each program, to LLVM: one is added to both costs, so that there is a ratio."""
+    """The cost of each program over that with LLVM; one is added to both, so that there is a
+    ratio."""
     uri = policy.save(weights, folder)
 
     def cost(measured: Measured) -> float:

@@ -38,7 +38,7 @@ RUNNERS = ("native", "channel", "onnx", "aot", "unix", "pipe", "grpc", "tfaot")
 Build = Callable[[Sequence[str], Path], list[bytes]]
 #: For each file, what was decided in it.
 Decisions = list[list[int]]
-#: Of each program the digest of its objects, and the decisions.
+#: The digest of the objects of each program, and the decisions.
 Made = dict[str, tuple[str, Decisions]]
 
 
@@ -90,7 +90,7 @@ def answering(runner: str, policy: Path, folder: Path) -> Iterator[str]:
 
 
 def recorded(folder: Path, name: str) -> Decisions:
-    """Of each compiler, in a fixed order."""
+    """The decisions of each compiler, in a fixed order."""
     found: Decisions = []
     for path in folder.iterdir():
         if path.suffix == ".mlbrec":

@@ -27,12 +27,14 @@ def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
         return
     names = [path.stem for path in networks.glob("*.onnx")]
     agents = {name: mlbridge.open(f"native:{networks}/{name}.onnx") for name in names}
-    inputs = {name: [spec.name for spec in its.signature.inputs] for name, its in agents.items()}
+    inputs = {
+        name: [spec.name for spec in agent.signature.inputs] for name, agent in agents.items()
+    }
     if runner == "aot":
         compiled = [
             name
-            for name, its in agents.items()
-            if all(min(spec.shape, default=1) > 0 for spec in its.signature.inputs)
+            for name, agent in agents.items()
+            if all(min(spec.shape, default=1) > 0 for spec in agent.signature.inputs)
         ]
         for name in compiled:
             command = [sys.executable, "-m", "mlbridge", "aot", str(networks / f"{name}.onnx")]
