@@ -30,11 +30,11 @@ class Workshop:
     def __init__(self) -> None:
         self.log: list[str] = []
 
-    def reset(self, context: str, seed: int) -> Turn:
+    def reset(self, unit: str, seed: int) -> Turn:
         """So many things."""
         self.sizes = list(range(1, seed + 1))
         self.log = []
-        if context == "unknown":
+        if unit == "unknown":
             return Turn("nobody", {})
         return Turn("pick", {"sizes": self.sizes})
 
@@ -119,7 +119,7 @@ def test_several_agents_are_driven_in_turn(uri: str, serdes: str) -> None:
                 "paint": {"size": 1},
             }
             assert turns == ["pick", "paint"] * 3 + ["paint"]
-            # Of the agent that acts next, since it acted; at the end of the one that acted last.
+            # Rewards since it acted of the agent that acts next; at the end, of the last one.
             assert rewards == [0.0, 1.5, 3.0, 1.5, 2.0, 1.0]
             assert driver.rewards == {"pick": 1.5, "paint": 1.0}
             assert environment.log == PLAYED

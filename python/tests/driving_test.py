@@ -35,11 +35,11 @@ SIGNATURE = mlbridge.Signature(
 class Countdown:
     """Counts down from the seed by what the driver takes."""
 
-    def reset(self, context: str, seed: int) -> Mapping[str, Any]:
+    def reset(self, unit: str, seed: int) -> Mapping[str, Any]:
         """An observation."""
-        if context == "broken":
+        if unit == "broken":
             raise FileNotFoundError("no module 'broken'")
-        self.left, self.about, self.trace = seed, context, list[float]()
+        self.left, self.about, self.trace = seed, unit, list[float]()
         return self.observation()
 
     def step(self, action: Mapping[str, Any]) -> Step[Mapping[str, Any], float]:

@@ -36,7 +36,7 @@ SITES = {
 
 #: By agent and function, in a fixed order of those with the same name.
 Decisions = dict[str, list[list[int]]]
-#: Of each program the digest of its objects, and the decisions.
+#: The digest of the objects of each program, and the decisions.
 Made = dict[str, tuple[str, Decisions]]
 
 
@@ -45,7 +45,7 @@ def recorded(folder: Path) -> Decisions:
     for path in folder.glob("*.mlbrec"):
         for episode in mlbridge.Recording(path).episodes():
             taken = [int(np.ravel(v)[0]) for a in episode.actions for v in a.values()]
-            found.setdefault(f"{episode.agent} {episode.context}", []).append(taken)
+            found.setdefault(f"{episode.agent} {episode.unit}", []).append(taken)
     return {who: sorted(filter(None, them)) for who, them in found.items() if any(them)}
 
 

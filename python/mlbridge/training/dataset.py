@@ -149,7 +149,7 @@ def _add(
     for file in sorted(recordings.iterdir()) if recordings.is_dir() else ():
         for episode in Recording(file).episodes():
             if len(episode):
-                by_function[episode.context.rpartition(":")[2]].append(episode)
+                by_function[episode.unit.rpartition(":")[2]].append(episode)
         file.unlink()
     eligible = {}
     for function, episodes in by_function.items():
