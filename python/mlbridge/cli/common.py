@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from .. import files
 
@@ -60,6 +60,21 @@ def version() -> str:
 def printable(text: str) -> str:
     """The text without what would move a terminal's cursor."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Container[str]
+) -> None:
+    """Print rows below their columns; the columns that aren't in `left` are aligned at the
+    right."""
+    cells = [[printable(str(cell)) for cell in line] for line in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        padded = (
+            cell.ljust(width) if name in left else cell.rjust(width)
+            for name, cell, width in zip(columns, line, widths, strict=True)
+        )
+        print("  ".join(padded).rstrip())
 
 
 def show(values: Mapping[str, object], *, as_json: bool) -> None:

@@ -10,14 +10,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .. import files
 from ..errors import Error
 from ..uri import SCHEMES, is_component
-from .arguments import AT, Parser, add_answering, assignment, number_from_one, seconds
+from .arguments import AT, Parser, add_answering, answering, assignment, number_from_one, seconds
 from .common import DONE, FAILED, CommandError, UsageError, show
 
 if TYPE_CHECKING:
@@ -158,6 +158,13 @@ def is_uri(model: str) -> bool:
     )
 
 
+def refuse(options: argparse.Namespace, names: Sequence[str], what: str) -> None:
+    """UsageError if one of these options is given."""
+    for name in names:
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} is not for {what}")
+
+
 def run(options: argparse.Namespace) -> int:
     """Serve a model."""
     from ..forwarding import forward
@@ -166,9 +173,7 @@ def run(options: argparse.Namespace) -> int:
     if options.at.startswith(INTERACTIVE):
         return serve_llvm(options)
     if is_uri(options.model):
-        for name in ("batch", "max_wait", "pad", "agent", "signature"):
-            if getattr(options, name):
-                raise UsageError(f"--{name.replace('_', '-')} is not for the URI of a model")
+        refuse(options, ("batch", "max_wait", "pad", "agent", "signature"), "the URI of a model")
         failures: list[str] = []
         code = serve_until_stopped(
             options,
@@ -207,9 +212,7 @@ def serve_llvm(options: argparse.Namespace) -> int:
     from .run import first_traceback, must_be_there
 
     base = options.at.removeprefix(INTERACTIVE)
-    for name in ("batch", "max_wait", "pad", "agent", "limit"):
-        if getattr(options, name):
-            raise UsageError(f"--{name.replace('_', '-')} is not for {INTERACTIVE}BASE")
+    refuse(options, ("batch", "max_wait", "pad", "agent", "limit"), f"{INTERACTIVE}BASE")
     must_be_there(options.model, "MODEL")
 
     def failed(why: str) -> None:
@@ -227,11 +230,8 @@ def serve_llvm(options: argparse.Namespace) -> int:
                 pair,
                 options.model,
                 signature,
-                deadline=options.deadline,
-                missing=options.missing,
-                on_failure=options.on_failure,
-                log=options.log,
                 failed=failed,
+                **answering(options),
             ) as host,
         ):
             host.load()

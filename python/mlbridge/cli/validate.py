@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..outputs import write_whole
 from ..spills import RECORD
 from .arguments import Parser, number_from_one, positive_seconds
 from .command_line import words
-from .common import DONE, FAILED, CommandError, UsageError, must_be_writable
+from .common import DONE, FAILED, CommandError, UsageError, must_be_writable, printable, table
 from .flags import quoted
 from .models import must_open
 from .probe import compiler_file, must_ask
@@ -236,29 +236,11 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
         yield done
 
 
-def printable(text: str) -> str:
-    """The text on one line, without what a terminal would obey."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
-
-
-def named(report: Report, one: Comparison, text: str) -> str:
-    """The text with the program's name, if there are several programs."""
-    return printable(f"{one.program.name}: {text}" if len(report.programs) > 1 else text)
-
-
 def write(path: Path, report: dict[str, Any]) -> None:
     try:
         write_whole(path, json.dumps(report, indent=1).encode() + b"\n")
     except OSError as error:
         raise CommandError(f"--json {path}: {error.strerror}") from None
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for row in (head, *rows):
-        cells = [f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)]
-        print("  ".join([f"{row[0]:{widths[0]}}", *cells]))
 
 
 def cell(ratio: Ratio | None) -> str:
@@ -273,7 +255,7 @@ def show(report: Report) -> None:
     if not rows:
         return
     head = "program objects same baseline policy size decisions compile-time".split()
-    table(head, rows)
+    table(head, rows, left=("program",))
     spilling = [one for one in report.programs if one.compared and one.spills]
     if spilling:
         print()
@@ -284,6 +266,7 @@ def show(report: Report) -> None:
                 for one in spilling
                 if one.spills
             ],
+            left=("program",),
         )
     runs = [(one, ran) for one in report.programs for ran in one.runs]
     if runs:
@@ -292,7 +275,7 @@ def show(report: Report) -> None:
             ["command", "exit", "output", "baseline s", "policy s", "run-time"],
             [
                 [
-                    named(report, one, ran.command)[:WIDEST],
+                    report.named(one, ran.command)[:WIDEST],
                     str(ran.code),
                     "WRONG" if ran.problem else "same",
                     *(
@@ -303,6 +286,7 @@ def show(report: Report) -> None:
                 ]
                 for one, ran in runs
             ],
+            left=("command",),
         )
     print()
     grown = sorted(
@@ -312,7 +296,7 @@ def show(report: Report) -> None:
     for ratio, one, path in grown[:MOST_GROWN]:
         if ratio > 1:
             sizes = [built[0].objects[path].bytes for built in (one.baseline, one.policy)]
-            where = named(report, one, path)
+            where = printable(report.named(one, path))
             print(f"grew: {where} {sizes[0]} -> {sizes[1]} executable bytes, {ratio:.3f} x")
     for one in report.programs:
         for note in one.notes():
@@ -388,7 +372,7 @@ def draw(report: Report, path: str) -> None:
     top.axhline(0, color="black", linewidth=0.8)
     top.set_ylabel("executable bytes,\n% against the baseline")
     times = [(f"{one.program.name}: build", one.compile_time) for one in report.programs]
-    times += [(named(report, one, r.command), r.ratio) for one in report.programs for r in one.runs]
+    times += [(report.named(one, r.command), r.ratio) for one in report.programs for r in one.runs]
     known = [(printable(name)[:40], ratio) for name, ratio in times if ratio]
     for height, (_, ratio) in enumerate(known):
         errors = [[ratio.mean - ratio.low], [ratio.high - ratio.mean]] if ratio.count > 1 else None

@@ -19,9 +19,10 @@ _MADE = re.compile(r"# -- Begin function (\S+)")
 _LABEL = re.compile(r"^(?:\.LBB\d+_\d+:|# %bb\.\d+:)\s*(?:# %(\S+))?")
 _INNER = re.compile(r"# => *This Inner Loop Header")
 _ITERATIONS = 100
+_LIMIT = 60.0  # seconds of a tool
 
 
-def iteration_cycles(module: Path, *, timeout: float = 60.0) -> float:
+def iteration_cycles(module: Path) -> float:
     """Cycles that llvm-mca predicts for one iteration of each innermost loop of one block, in all.
 
     `module`: text, for x86-64, as LLVM's vectorizer left it, with names for all blocks (instnamer),
@@ -35,7 +36,7 @@ def iteration_cycles(module: Path, *, timeout: float = 60.0) -> float:
     with tempfile.TemporaryDirectory(prefix="mlbridge-") as folder:
 
         def tool(*command: str) -> None:
-            ran = run(command, folder, timeout=timeout)
+            ran = run(command, folder, timeout=_LIMIT)
             if ran.code:
                 reason = f"{command[0]} ended with {ran.code}: {ran.reason}"
                 raise InvalidArgument(f"{module}: {reason}")
