@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -307,10 +308,6 @@ def fit(x: Any, ratios: Any, count: int, quantile: float, rate: float, fewest: i
     return trees
 
 
-def mean(ratios: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
-
-
 def check(loops: Sequence[Mapping[str, Any]]) -> None:
     """Prints what was gained, and the loops that are slower."""
     ratios = {
@@ -318,8 +315,9 @@ def check(loops: Sequence[Mapping[str, Any]]) -> None:
     }
     divided = [loop for loop in loops if len(loop["ways"]["model"]["parts"]) > 1]
     gains = [ratios[loop["name"]] for loop in divided]
-    print(f"{len(ratios)} loops: {mean(list(ratios.values())):.3f} geometric mean")
-    print(f"{len(gains)} divided: {mean(gains):.3f}, {sum(r > 1.02 for r in gains)} slower")
+    print(f"{len(ratios)} loops: {geometric_mean(ratios.values()):.3f} geometric mean")
+    slower = sum(gain > 1.02 for gain in gains)
+    print(f"{len(gains)} divided: {geometric_mean(gains):.3f}, {slower} slower")
     for loop in divided:
         if ratios[loop["name"]] > 1.02:
             print(f"{ratios[loop['name']]:.3f} {loop['name']} {loop['trips']} {loop['source']}")

@@ -5,10 +5,10 @@ the same."""
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -75,9 +75,7 @@ def test_it_gains_on_the_training_kernels(tmp_path: Path) -> None:
     """Over -O3, over Polly's own sizes, and over the best of the constants."""
     native = opened("native", tmp_path)
 
-    def mean(ratios: list[float]) -> float:
-        return math.exp(sum(map(math.log, ratios)) / len(ratios))
-
-    gained = mean([one["ratios"][chosen(native, rows(one["loops"]))] for one in TIMES])
-    constants = {way: mean([one["ratios"][way] for one in TIMES]) for way in TIMES[0]["ratios"]}
+    gained = geometric_mean([one["ratios"][chosen(native, rows(one["loops"]))] for one in TIMES])
+    ways = TIMES[0]["ratios"]
+    constants = {way: geometric_mean([one["ratios"][way] for one in TIMES]) for way in ways}
     assert gained < min(constants.values()) <= constants["-O3"]

@@ -25,6 +25,7 @@ import numpy as np
 from tqdm import tqdm
 
 import mlbridge
+from mlbridge.outputs import write_whole
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "polly"
 LOOPS, COLUMNS = 8, 9
@@ -113,9 +114,7 @@ class Kernel:
         return json.loads(path.read_text()) if path.is_file() else otherwise
 
     def write(self, name: str, found: Any) -> None:
-        fresh = self.folder / f"{name}.new"
-        fresh.write_text(json.dumps(found))
-        fresh.rename(self.folder / name)
+        write_whole(self.folder / name, json.dumps(found).encode())
 
     def spent(self, way: str) -> np.ndarray[Any, Any]:
         """Nanoseconds of the program of a way in each round."""

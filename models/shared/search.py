@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -156,8 +157,7 @@ def search(
         found = ratios(policy, modules, stated, effort, folder)
         loss = value(found)
         worst = max(found, key=found.__getitem__)
-        mean = math.exp(sum(map(math.log, found.values())) / len(found))
-        note = f"{mean:.4f}, at most {found[worst]:.3f} ({worst})"
+        note = f"{geometric_mean(found.values()):.4f}, at most {found[worst]:.3f} ({worst})"
         print(f"{loss:+.5f}: {note} {json.dumps(stated) if loss < lowest else ''}", flush=True)
         return loss
 

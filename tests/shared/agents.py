@@ -6,10 +6,11 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from compiler import serving
 
 import mlbridge
 
@@ -49,11 +50,5 @@ def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
         asked = {name: observation[name] for name in inputs[context.agent]}
         return agents[context.agent].evaluate_scalar(**asked)
 
-    with mlbridge.Server(SERVERS[runner].format(folder)) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(policy,))
-        thread.start()
-        try:
-            yield server.address
-        finally:
-            server.stop()
-            thread.join()
+    with serving(policy, folder, place=SERVERS[runner]) as uri:
+        yield uri

@@ -26,7 +26,7 @@ from typing import Any
 from ..claiming import file_errors
 from ..elf import file_executable_bytes, sections
 from ..errors import Error, InvalidArgument, InvalidModel, NotFound
-from ..process_runner import run
+from ..process_runner import run_tool
 from ..progress import shown
 from ..reading import read_file, read_json, shortly
 from . import record as recorder
@@ -95,21 +95,19 @@ def compile_bitcode(bitcode: Path, target: Path) -> int:
     InvalidModel says what the compiler said.
     """
     command = [CLANG, "-Oz", "-x", "ir", "-c", str(bitcode), "-o", str(target)]
-    _run([*command, "-Wno-override-module"], f"{bitcode}: the compiler")
+    _run([*command, "-Wno-override-module"], str(bitcode))
     try:
         return file_executable_bytes(target)
     except (OSError, InvalidArgument) as error:
         raise InvalidModel(f"{bitcode}: the compiler made no object: {error}") from None
 
 
-def _run(command: Sequence[str], name: str) -> bytearray:
-    """The standard output of a tool; InvalidModel says what it said."""
+def _run(command: Sequence[str], name: str = "") -> bytearray:
+    """The standard output of a tool; InvalidModel says what it said of `name`."""
     try:
-        ran = run(command, timeout=recorder.LIMIT, keep=_OUTPUT)
+        ran = run_tool(command, timeout=recorder.LIMIT, keep=_OUTPUT, what=name, error=InvalidModel)
     except NotFound:
         raise NotFound(f"{command[0]} is not there (Debian: clang-22, llvm-22)") from None
-    if ran.code:
-        raise InvalidModel(f"{name} ended with {ran.code}: {ran.stderr.text.strip()[-2000:]}")
     return ran.stdout.head
 
 
@@ -240,7 +238,7 @@ def level_of(flags: Sequence[str]) -> str:
 
 def module_of(bitcode: Path, entry: Mapping[str, Any], measure: bool) -> Module:
     """Describes a module; without a function its hash is empty."""
-    text = _run(["llvm-dis-22", "-o", "-", str(bitcode)], "llvm-dis-22")
+    text = _run(["llvm-dis-22", "-o", "-", str(bitcode)])
     hashed = hashlib.blake2b(_COMPILER_VERSION.sub(b"", _NAMES.sub(b"", text, 1)), digest_size=20)
     size = None
     if measure:
@@ -499,7 +497,7 @@ def _embedded(file: Path, target: Path) -> None:
     source = options.get("-main-file-name", "")
     stripped = target.with_suffix(".part")
     stripped.write_bytes(contents[b".llvmbc"])
-    _run(["opt-22", "-strip-debug", "-passes=", str(stripped), "-o", str(target)], "opt-22")
+    _run(["opt-22", "-strip-debug", "-passes=", str(stripped), "-o", str(target)])
     stripped.unlink()
     entry = {
         "source": source or file.name,

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from ..errors import InvalidArgument
-from ..process_runner import run
+from ..process_runner import run_tool
 
 _FUNCTION = re.compile(r"^define .*?@\"?([^\"(]+)\"?\(")
 _BLOCK = re.compile(r"^\"?([^\s\":]+)\"?:")
@@ -34,20 +34,14 @@ def iteration_cycles(module: Path) -> float:
     """
     elements = _elements(module.read_text())
     with tempfile.TemporaryDirectory(prefix="mlbridge-") as folder:
-
-        def tool(*command: str) -> None:
-            ran = run(command, folder, timeout=_LIMIT)
-            if ran.code:
-                reason = f"{command[0]} ended with {ran.code}: {ran.reason}"
-                raise InvalidArgument(f"{module}: {reason}")
-
-        tool("llc-22", "-O3", str(module.absolute()), "-o", "out.s")
+        tool = partial(run_tool, cwd=folder, timeout=_LIMIT, what=str(module))
+        tool(["llc-22", "-O3", str(module.absolute()), "-o", "out.s"])
         marked, at_once = _regions(Path(folder, "out.s").read_text(), elements)
         if not at_once:
             return 0.0
         Path(folder, "marked.s").write_text(marked)
         mca = ("llvm-mca-22", "-mtriple=x86_64", "-mcpu=generic", f"-iterations={_ITERATIONS}")
-        tool(*mca, "-json", "marked.s", "-o", "report")
+        tool([*mca, "-json", "marked.s", "-o", "report"])
         regions = json.loads(Path(folder, "report").read_bytes())["CodeRegions"]
     cycles = [float(region["SummaryView"]["TotalCycles"]) for region in regions]
     return sum(total / _ITERATIONS / count for total, count in zip(cycles, at_once, strict=True))

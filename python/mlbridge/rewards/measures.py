@@ -17,7 +17,7 @@ from typing import Self
 
 from ..elf import executable_bytes, is_object
 from ..errors import InvalidArgument, PolicyFailed, Unsupported
-from ..process_runner import Ran, run
+from ..process_runner import Ran, run, run_tool
 from ..ratio import Ratio
 from .cache import Cache
 
@@ -106,10 +106,7 @@ class _Measure:
         raise NotImplementedError
 
     def _run(self, name: str, folder: str, *command: str) -> Ran:
-        ran = run(command, folder, timeout=self._timeout)
-        if ran.code:
-            raise InvalidArgument(f"{name}: {command[0]} ended with {ran.code}: {ran.reason}")
-        return ran
+        return run_tool(command, folder, timeout=self._timeout, what=name)
 
     def _compiled(
         self, name: str, content: bytes, folder: str, flags: Sequence[str], *target: str
