@@ -59,9 +59,7 @@ def run(options: argparse.Namespace) -> int:
     """Measure, choose, print a table, write the list."""
     from .. import candidates, corpus
 
-    for name, place in (("--sizes", options.sizes), ("-o", options.output)):
-        if place:
-            must_be_writable(name, place)
+    must_be_writable(sizes=options.sizes, o=options.output)
     try:
         listed = candidates.read(options.list)
         source = corpus.open(options.corpus)
@@ -94,10 +92,6 @@ def run(options: argparse.Namespace) -> int:
             chosen = candidates.choose(measured, listed, options.choose, options.continuing)
         if options.output:
             write_whole(options.output, candidates.text(chosen).encode())
-    except OSError as error:
-        if error.filename != options.output:
-            raise
-        raise CommandError(f"-o {options.output}: {error.strerror}") from None
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
     print_table(measured, chosen)

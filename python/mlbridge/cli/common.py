@@ -30,10 +30,14 @@ class UsageError(CommandError):
     code = WRONG_USAGE
 
 
-def must_be_writable(option: str, place: str) -> None:
-    """CommandError if there is no folder for a file, before long work; only DIRs are made."""
-    if not os.access(os.path.dirname(os.path.abspath(place)), os.W_OK):
-        raise CommandError(f"{option}: {place} can't be written: no such folder, or not yours")
+def must_be_writable(**places: str | None) -> None:
+    """CommandError if there is no folder for a file, before long work; only DIRs are made. Options
+    are stated by their names, o for -o; one that isn't given is None."""
+    for name, place in places.items():
+        if place and not os.access(os.path.dirname(os.path.abspath(place)), os.W_OK):
+            option = f"-{name}" if len(name) == 1 else f"--{name}"
+            why = "no such folder, or not yours"
+            raise CommandError(f"{option}: {place} can't be written: {why}")
 
 
 def nearest(word: str, known: list[str]) -> str:

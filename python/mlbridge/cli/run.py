@@ -268,8 +268,7 @@ def run(options: argparse.Namespace) -> int:
             os.makedirs(options.log, exist_ok=True)
         except OSError as error:
             raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
-    if options.json:
-        must_be_writable("--json", options.json)
+    must_be_writable(json=options.json)
     code, ended = supervised(lambda groups: advise(options, words, tool, groups))
     if ended:
         named = ", ".join(f"{name}={policy}" for name, policy in advised.items())

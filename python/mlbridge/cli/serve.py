@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import files
 from ..errors import Error
-from ..uri import SCHEMES, is_component
+from ..uri import SCHEMES, is_uri
 from .arguments import AT, Parser, add_answering, answering, assignment, number_from_one, seconds
 from .common import DONE, FAILED, CommandError, UsageError, show
 
@@ -148,16 +148,6 @@ def serve_until_stopped(
     return DONE
 
 
-def is_uri(model: str) -> bool:
-    """Whether the text is a model's URI; "onnx:FILE" without options is a file to load here."""
-    scheme, colon, place = model.partition(":")
-    if scheme == "onnx" and "?" not in place:
-        return False
-    return bool(colon) and (
-        scheme in SCHEMES or scheme in ("tfaot", "grpc") or is_component(scheme)
-    )
-
-
 def refuse(options: argparse.Namespace, names: Sequence[str], what: str) -> None:
     """UsageError if one of these options is given."""
     for name in names:
@@ -172,7 +162,9 @@ def run(options: argparse.Namespace) -> int:
 
     if options.at.startswith(INTERACTIVE):
         return serve_llvm(options)
-    if is_uri(options.model):
+    # "onnx:FILE" without options is a file to load here.
+    is_file = options.model.startswith("onnx:") and "?" not in options.model
+    if is_uri(options.model) and not is_file:
         refuse(options, ("batch", "max_wait", "pad", "agent", "signature"), "the URI of a model")
         failures: list[str] = []
         code = serve_until_stopped(

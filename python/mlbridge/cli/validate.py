@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import files
 from ..optimizations import LEVELS, OPTIMIZATIONS
@@ -150,9 +150,7 @@ def run(options: argparse.Namespace) -> int:
     if options.chart and Path(options.chart).suffix[1:] not in formats:
         endings = ", ".join(f".{name}" for name in formats)
         raise UsageError(f"--chart: {options.chart} ends in none of {endings}")
-    for name, place in (("--json", options.json), ("--chart", options.chart)):
-        if place:
-            must_be_writable(name, place)
+    must_be_writable(json=options.json, chart=options.chart)
 
     build = words_of_build[0] if len(words_of_build) == 1 else shlex.join(words_of_build)
     trees = [Path(tree).resolve() for tree in options.tree or ["."]]
@@ -195,7 +193,8 @@ def run(options: argparse.Namespace) -> int:
         "repeat": options.repeat,
     }
     if options.json:
-        write(Path(options.json), found | report.as_json())
+        text = json.dumps(found | report.as_json(), indent=1)
+        write_whole(options.json, text.encode() + b"\n")
     if options.chart:
         draw(report, options.chart)
     for text in report.problems:
@@ -234,13 +233,6 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
             bar.update()
 
         yield done
-
-
-def write(path: Path, report: dict[str, Any]) -> None:
-    try:
-        write_whole(path, json.dumps(report, indent=1).encode() + b"\n")
-    except OSError as error:
-        raise CommandError(f"--json {path}: {error.strerror}") from None
 
 
 def cell(ratio: Ratio | None) -> str:
@@ -381,9 +373,6 @@ def draw(report: Report, path: str) -> None:
     bottom.margins(y=0.3)
     bottom.axvline(1, color="black", linewidth=0.8)
     bottom.set_xlabel("wall time, × the baseline")
-    try:
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format=Path(path).suffix[1:], dpi=130)
-        write_whole(path, drawn.getvalue())
-    except OSError as error:
-        raise CommandError(f"--chart {path}: {error.strerror}") from None
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=Path(path).suffix[1:], dpi=130)
+    write_whole(path, drawn.getvalue())

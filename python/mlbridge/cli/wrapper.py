@@ -11,7 +11,7 @@ from .. import files
 from ..outputs import write_whole
 from .arguments import Parser
 from .command_line import words
-from .common import DONE, CommandError
+from .common import DONE
 from .models import needed_files
 from .probe import compiler_file, must_ask
 from .request import add_asking, request_of
@@ -79,8 +79,5 @@ def run(options: argparse.Namespace) -> int:
         command=shlex.join([compiler, *words(request)]),
         refusal=refusal if request.kind == "llvm" else "",
     )
-    try:
-        write_whole(options.output, os.fsencode(text), executable=True)
-    except OSError as error:
-        raise CommandError(f"-o {options.output}: {error.strerror}") from None
+    write_whole(options.output, os.fsencode(text), executable=True)
     return DONE

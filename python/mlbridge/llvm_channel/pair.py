@@ -13,13 +13,14 @@ import select
 import signal
 import stat
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from ..processes import Process
 
 #: Seconds that a process has to end by SIGTERM.
 PATIENCE = 2.0
-_SHOWN = 3  # processes in a message
+_SHOWN = 3  # items in a message
 _OF_OTHERS = 0o077
 
 #: The device and number of a file.
@@ -222,10 +223,10 @@ def _events(seconds: float | None, *descriptors: int) -> dict[int, int]:
     return dict(poll.poll(None if seconds is None else max(0, round(seconds * 1000))))
 
 
-def listed(processes: list[Process]) -> str:
+def listed(items: Sequence[object]) -> str:
     """Some of them, for a message."""
-    shown = ", ".join(map(str, processes[:_SHOWN]))
-    return shown + (f" and {len(processes) - _SHOWN} more" if len(processes) > _SHOWN else "")
+    shown = ", ".join(map(str, items[:_SHOWN]))
+    return shown + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
 
 
 def _opened(base: str, side: str, flags: int) -> tuple[int, bool]:
