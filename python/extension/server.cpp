@@ -254,8 +254,7 @@ void bindServer(nb::module_ &m) {
   nb::class_<Context>(m, "CallContext",
                       "Who asks, and about what: the second argument of a policy.")
       .def_ro("episode", &Context::episode, "The id by which a trainer recognizes the compilation")
-      .def_ro("unit", &Context::unit,
-              "What is compiled, in the compiler's words: module, function")
+      .def_ro("unit", &Context::unit, "What is compiled, in the compiler's words: module, function")
       .def_ro("agent", &Context::agent, "Which of several agents is asked; \"\" for the only one")
       .def_ro("connection", &Context::connection, "The number of the connection, from 1")
       .def_ro("stream", &Context::stream, "The number of the stream on its connection")

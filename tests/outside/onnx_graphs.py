@@ -117,11 +117,7 @@ def by_engine(engine: str, net: Network, folder: Path) -> list[list[Array]]:
         if cli.main(command) != 0:
             raise mlbridge.errors.Unsupported("it isn't compiled")
         path = library
-    model = mlbridge.Model.open(f"{engine}:{path}")
-    signature = model.model_signature
-    assert signature
-    model.bind(signature)
-    runner = model.new_runner()
+    runner = mlbridge.open(f"{engine}:{path}")
     return [list(answer.values()) for answer in evaluate(runner, net)]
 
 
