@@ -31,9 +31,10 @@ def write_whole(
             with open(path, "wb", buffering=0) as file:
                 write_all(file.fileno(), contents)
             return
-        replace_whole(os.path.realpath(path), contents, mode=mode, executable=executable)
+        target = os.path.realpath(path)
+        replace_whole(target, contents, mode=mode, executable=executable, on_disk=False)
     except OSError as error:
-        raise OSError(error.errno, os.strerror(error.errno or 0), path) from None
+        raise _named(error, path) from None
 
 
 def replace_whole(
@@ -42,9 +43,12 @@ def replace_whole(
     *,
     mode: int | None = None,
     executable: bool = False,
+    on_disk: bool = True,
 ) -> None:
-    """Put a new file on the disk in the place of what is there, a symbolic link too, so that nobody
-    ever sees a part of it. A kill may leave a file .NAME.PROCESS-NUMBER beside it. Raises OSError.
+    """Put a new file in the place of what is there, a symbolic link too, so that nobody ever sees a
+    part of it. A kill may leave a file .NAME.PROCESS-NUMBER beside it. With `on_disk`, the contents
+    are on the disk before the file appears, and survive a power failure. Raises OSError, with the
+    path as its file name.
     """
     folder, name = os.path.split(os.path.abspath(path))
     partial = os.path.join(folder, f".{name[:50]}.{os.getpid()}-{secrets.token_hex(4)}")
@@ -53,12 +57,17 @@ def replace_whole(
             write_all(file.fileno(), contents)
             allowed = os.fstat(file.fileno()).st_mode if mode is None else mode
             os.fchmod(file.fileno(), stat.S_IMODE(allowed) | (0o111 if executable else 0))
-            os.fsync(file.fileno())
+            if on_disk:
+                os.fsync(file.fileno())
         os.replace(partial, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(partial)
-        raise
+        raise _named(error, path) if isinstance(error, OSError) else error from None
+
+
+def _named(error: OSError, path: str | os.PathLike[str]) -> OSError:
+    return OSError(error.errno, os.strerror(error.errno or 0), os.fspath(path))
 
 
 def write_all(descriptor: int, contents: bytes) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from .._core import Signature
 from ..errors import InvalidModel
 from ..gym.layout import MASK
-from ..outputs import write_whole
+from ..outputs import replace_whole
 
 MASKED = -1.0e9
 TRIES = 500
@@ -118,4 +118,4 @@ def written(
     onnx.checker.check_model(model, full_check=True)
     contents = model.SerializeToString()
     yield onnxruntime.InferenceSession(contents, providers=["CPUExecutionProvider"])
-    write_whole(path, contents)
+    replace_whole(path, contents)

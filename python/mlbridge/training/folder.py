@@ -15,7 +15,7 @@ from typing import Any
 
 from ..claiming import claim
 from ..errors import Busy, Error, InvalidArgument, InvalidModel
-from ..outputs import write_whole
+from ..outputs import replace_whole
 from ..reading import parse_json, read_text, shortly
 
 TRAINING, SEARCH = "training", "search"
@@ -64,7 +64,7 @@ class Folder:
                     f"{self.path / PROGRESS}: has {len(rows)} of the {done} iterations"
                 )
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        write_whole(self.path / PROGRESS, text.encode())
+        replace_whole(self.path / PROGRESS, text.encode())
         return rows
 
     def keep(self, settings: Mapping[str, Any]) -> None:
@@ -128,7 +128,7 @@ def read(
 
 def write_json(path: Path, value: Any) -> None:
     """Write a whole file for people to read."""
-    write_whole(path, (json.dumps(value, indent=1) + "\n").encode())
+    replace_whole(path, (json.dumps(value, indent=1) + "\n").encode())
 
 
 def plot(

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import Error, InvalidModel, NotFound
 from ..files import extra
-from ..outputs import write_whole
+from ..outputs import replace_whole
 from ..reading import read_json
 from .arguments import named, one_line
 from .folder import Folder, Row, plot, write_json
@@ -112,7 +112,7 @@ def train(
             file, lines = learner.export(path, {"mlbridge.training": made_by})
             note = [f"**Note:** {warning}.", ""] if warning else []
             lines = [*note, *lines, *card_lines(figures, rows[-1])]
-            write_whole(path / "README.md", card(settings, rows, lines).encode())
+            replace_whole(path / "README.md", card(settings, rows, lines).encode())
             return file
         finally:
             learner.close()
