@@ -58,6 +58,8 @@ ABOVE = ("candidates", "vocabulary")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 TEST = re.compile(r"(^|/)(tests?|testing|parallel-test)/|_test\.\w+$|(^|/)(test_[^/]*|testing\.h)$")
 SEARCHED = ("src", "include", "compat/src", "compat/include")
+# What Python outside of compat/ must not import, and where that lies.
+COMPAT, COMPAT_MODULES = "compat", ("CompilerInterface", "compat")
 Arrows = dict[str, dict[str, list[str]]]  # from, to, and where that is written
 
 
@@ -164,6 +166,19 @@ def imports(tree: Path) -> tuple[Arrows, Arrows]:
     return rooms, modules
 
 
+def compat_imports(tree: Path) -> Iterator[str]:
+    """Imports of the interfaces of 2024 outside of their folder."""
+    others = [f for f in tree.glob("[!.]*") if f.is_dir() and f.name not in (COMPAT, "build")]
+    for path in sorted(path for folder in others for path in folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                names = [node.module]
+            for name in names:
+                if name.split(".")[0] in COMPAT_MODULES:
+                    yield f"{path.relative_to(tree)} imports {name}"
+
+
 def circle(arrows: Arrows) -> list[str]:
     """One path that leads back to where it starts, or nothing."""
     try:
@@ -190,6 +205,7 @@ def main() -> int:
     # A room may have inner folders, between which there is no circle either.
     every = (rooms, folders, python_rooms, modules)
     bad += [f"circle: {' -> '.join(path)}" for one in every if (path := circle(one))]
+    bad += [f"against the rule: {text}" for text in compat_imports(tree)]
     bad = list(dict.fromkeys(bad))
     print("\n".join(bad) if bad else "no arrow against the rule, no circle")
     return int(bool(bad))

@@ -57,7 +57,7 @@ def actions(choices: int) -> list[int]:
 
 def played(env: PhaseOrdering, module: Path, sequence: list[int]) -> int:
     """An episode; its steps."""
-    env.reset(options={"context": str(module), "seed": 0})
+    env.reset(options={"unit": str(module), "seed": 0})
     for action in sequence:
         env.step(action)
     return len(sequence)

@@ -57,7 +57,7 @@ def play(model: Any, env: Any) -> tuple[str, int, int]:
         action, _ = model.predict(observation, action_masks=info["action_mask"], deterministic=True)
         observation, _, terminated, truncated, info = env.step(int(action))
         over = terminated or truncated
-    return info["context"], int(info["code_bytes"][0]), int(info["oz_code_bytes"][0])
+    return info["unit"], int(info["code_bytes"][0]), int(info["oz_code_bytes"][0])
 
 
 def main() -> None:

@@ -139,7 +139,7 @@ class Deployment:
         types = {spec.name: spec.type for spec in env.layout.signature.inputs}
 
         def play(module: Path) -> None:
-            seen, _ = env.reset(options={"context": str(module), "seed": 0})
+            seen, _ = env.reset(options={"unit": str(module), "seed": 0})
             over = False
             while not over:
                 inputs = {name: np.asarray(seen[name], types[name]) for name in names}

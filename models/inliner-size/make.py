@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 import onnx
@@ -142,7 +143,7 @@ class Sample:
         return dict(zip(paths, self._pool.map(lambda p: code_of(p, flags), paths), strict=True))
 
     def ratios(self, flags: Sequence[str]) -> dict[str, float]:
-        """Of each program, to -Oz."""
+        """The size of each program with these flags over that of -Oz."""
         found = {}
         made = self._compile(flags)
         for program, paths in self.programs.items():
@@ -152,13 +153,10 @@ class Sample:
         return found
 
 
-def mean(ratios: dict[str, float]) -> float:
-    return math.exp(sum(map(math.log, ratios.values())) / len(ratios))
-
-
 def show(what: object, ratios: dict[str, float]) -> None:
     worst = max(ratios, key=ratios.__getitem__)
-    print(f"{what}: {mean(ratios):.4f}, at most {ratios[worst]:.4f} ({worst})", flush=True)
+    mean = geometric_mean(ratios.values())
+    print(f"{what}: {mean:.4f}, at most {ratios[worst]:.4f} ({worst})", flush=True)
 
 
 def search(sample: Sample, stated: dict[str, list], minutes: float, folder: Path) -> Table:  # type: ignore[type-arg]
@@ -173,7 +171,7 @@ def search(sample: Sample, stated: dict[str, list], minutes: float, folder: Path
         ratios = sample.ratios(files.clang_words(files.plugin("inliner"), option))
         show(table, ratios)
         excess = sum(max(0.0, math.log(ratio) - 0.006) for ratio in ratios.values())
-        return math.log(mean(ratios)) + 5 * excess / len(ratios)
+        return math.log(geometric_mean(ratios.values())) + 5 * excess / len(ratios)
 
     best: Table = stated["limits"]
     lowest, until = value(best), time.monotonic() + 60 * minutes

@@ -200,7 +200,7 @@ class Loop:
 
     @property
     def iterations(self) -> int:
-        """Of a call."""
+        """Iterations of a call."""
         return self.trips if self.shape == "long" else self.trips * (2000 // (self.trips + 4))
 
     def function(self) -> str:

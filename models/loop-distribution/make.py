@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ LIMITS = {"limit": -0.18, "trips": 3.0}
 
 
 def cycles(x: Any) -> Any:
-    """Of an iteration, roughly; x has the columns of one or more loops."""
+    """Cycles of an iteration, roughly; x has the columns of one or more loops."""
     refused = np.maximum(x[..., LATENCY], SCALAR_CYCLES * x[..., SCALAR])
     return np.where(x[..., BLOCKS] > 0, refused, VECTOR_CYCLES * x[..., VECTOR])
 
@@ -163,7 +164,7 @@ def asking(plugin: str, model: str) -> list[str]:
 
 
 def decisions(folder: Path) -> dict[str, dict[str, Any]]:
-    """Of each function: the parts into which its loop was divided, and the comparisons."""
+    """The parts into which the loop of each function was divided, and the comparisons."""
     import mlbridge
 
     found: dict[str, dict[str, Any]] = {}
@@ -178,13 +179,13 @@ def decisions(folder: Path) -> dict[str, dict[str, Any]]:
                     checks = int(asked["checks"])
             last = "rest" if int(episode.actions[-1]["distribute"]) else "whole"
             parts.append(episode.observations[-1][last].tolist())
-            function = episode.context.rpartition(":")[2]
+            function = episode.unit.rpartition(":")[2]
             found[function] = {"parts": parts, "checks": checks}
     return found
 
 
 def times(programs: Mapping[str, Path], rounds: int) -> dict[str, dict[str, float]]:
-    """Of each way and loop, nanoseconds."""
+    """Nanoseconds of each way and loop."""
     least: dict[str, dict[str, float]] = {way: {} for way in programs}
     for _ in range(rounds):
         for way, program in programs.items():
@@ -238,13 +239,13 @@ def examples(loops: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
     for loop in loops:
         stock = loop["ways"]["never"]
         seen = []
-        for its in loop["ways"].values():
+        for one in loop["ways"].values():
             refused = stock["parts"][0][BLOCKS] > 0
-            if refused and len(its["parts"]) == 2 and its["parts"] not in seen:
-                seen.append(its["parts"])
-                first, second = its["parts"]
-                rows.append(inputs(first, second, stock["parts"][0], its["checks"]))
-                ratios.append(math.log(its["ns"] / stock["ns"]))
+            if refused and len(one["parts"]) == 2 and one["parts"] not in seen:
+                seen.append(one["parts"])
+                first, second = one["parts"]
+                rows.append(inputs(first, second, stock["parts"][0], one["checks"]))
+                ratios.append(math.log(one["ns"] / stock["ns"]))
     return np.stack(rows), np.array(ratios)
 
 
@@ -255,21 +256,21 @@ def grown(x: Any, slopes: Any, candidates: Any, fewest: int) -> tuple[list[int],
     for node in range(len(chosen)):
         level = int(math.log2(node + 1))
         inside = at == node - ((1 << level) - 1)
-        rows, its = x[inside], slopes[inside]
-        best = its.sum() ** 2 / max(len(its), 1) + 1e-9
+        rows, inner = x[inside], slopes[inside]
+        best = inner.sum() ** 2 / max(len(inner), 1) + 1e-9
         for column, values in candidates.items():
             order = np.argsort(rows[:, column], kind="stable")
-            sums = np.concatenate([[0], np.cumsum(its[order])])
+            sums = np.concatenate([[0], np.cumsum(inner[order])])
             below = np.searchsorted(rows[order, column], values, side="right")
-            above = len(its) - below
+            above = len(inner) - below
             good = (below >= fewest) & (above >= fewest)
             if not good.any():
                 continue
-            below, above, its_values = below[good], above[good], values[good]
+            below, above, limits_there = below[good], above[good], values[good]
             gains = sums[below] ** 2 / below + (sums[-1] - sums[below]) ** 2 / above
             if gains.max() > best:
                 best, where = gains.max(), int(gains.argmax())
-                chosen[node], limits[node] = column, float(its_values[where])
+                chosen[node], limits[node] = column, float(limits_there[where])
         if node in (0, 2, 6):  # the last of its level
             columns = np.array(chosen)[at + (1 << level) - 1]
             bits = x[np.arange(len(x)), columns] > np.array(limits)[at + (1 << level) - 1]
@@ -307,19 +308,16 @@ def fit(x: Any, ratios: Any, count: int, quantile: float, rate: float, fewest: i
     return trees
 
 
-def mean(ratios: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
-
-
 def check(loops: Sequence[Mapping[str, Any]]) -> None:
     """Prints what was gained, and the loops that are slower."""
     ratios = {
         loop["name"]: loop["ways"]["model"]["ns"] / loop["ways"]["never"]["ns"] for loop in loops
     }
     divided = [loop for loop in loops if len(loop["ways"]["model"]["parts"]) > 1]
-    its = [ratios[loop["name"]] for loop in divided]
-    print(f"{len(ratios)} loops: {mean(list(ratios.values())):.3f} geometric mean")
-    print(f"{len(its)} divided: {mean(its):.3f}, {sum(r > 1.02 for r in its)} slower")
+    gains = [ratios[loop["name"]] for loop in divided]
+    print(f"{len(ratios)} loops: {geometric_mean(ratios.values()):.3f} geometric mean")
+    slower = sum(gain > 1.02 for gain in gains)
+    print(f"{len(gains)} divided: {geometric_mean(gains):.3f}, {slower} slower")
     for loop in divided:
         if ratios[loop["name"]] > 1.02:
             print(f"{ratios[loop['name']]:.3f} {loop['name']} {loop['trips']} {loop['source']}")

@@ -48,7 +48,7 @@ Rows = Any  #: float32 [LOOPS, COLUMNS], as the model sees them
 
 
 @dataclass(frozen=True)
-class Way:
+class Tiling:
     """Sizes of the loops by what they do; windows, such as of convolutions, stay whole."""
 
     parallel: int  #: of parallel loops across vectors
@@ -69,22 +69,22 @@ class Way:
         return found
 
 
-STOCK = Way(WHOLE, WHOLE, WHOLE, 0)
+STOCK = Tiling(WHOLE, WHOLE, WHOLE, 0)
 WAYS = [
     STOCK,
-    Way(32, 32, 32, 0),
-    Way(32, WHOLE, 32, 0),
+    Tiling(32, 32, 32, 0),
+    Tiling(32, WHOLE, 32, 0),
     *(
-        Way(parallel, along, sums, 1)
+        Tiling(parallel, along, sums, 1)
         for parallel in (24, 96, WHOLE)
         for along in (64, 256, WHOLE)
         for sums in (32, 128, WHOLE)
     ),
 ]
 #: The best for all training programs.
-SHIPPED = Way(WHOLE, WHOLE, 32, 1)
+SHIPPED = Tiling(WHOLE, WHOLE, 32, 1)
 #: Whoever tiles without a model takes one number for all loops.
-CONSTANTS = [Way(size, size, size, v) for size in (16, 32, 64, 128, WHOLE) for v in (0, 1)]
+CONSTANTS = [Tiling(size, size, size, v) for size in (16, 32, 64, 128, WHOLE) for v in (0, 1)]
 MEASURED = [*WAYS, *(way for way in CONSTANTS if way not in WAYS)]
 
 
@@ -92,7 +92,7 @@ class Asked:
     """Answers about kernel N with way N of those that differ, and remembers what it was told."""
 
     def __init__(self) -> None:
-        self.ways: list[Way] = []
+        self.ways: list[Tiling] = []
         self.told: dict[str, Any] = {}
 
     def policy(
@@ -122,10 +122,10 @@ def asking() -> Iterator[tuple[str, Asked]]:
             thread.join()
 
 
-def different(rows: Rows) -> tuple[list[Way], list[int]]:
+def different(rows: Rows) -> tuple[list[Tiling], list[int]]:
     """The ways that do different things to these loops, and for each of MEASURED which it is."""
     found: dict[Any, int] = {}
-    ways: list[Way] = []
+    ways: list[Tiling] = []
     places: list[int] = []
     for way in MEASURED:
         key = (tuple(way.sizes(rows)), way.vectorize)

@@ -30,18 +30,18 @@ def inputs(rows: Any) -> Any:
     depth = (rows[..., NESTS] > 0).sum(-1)
     at = depth[..., None] - 1 - np.arange(SEEN)
     there = (at >= 0).astype(np.float32)[..., None]
-    its = np.take_along_axis(rows, np.maximum(at, 0)[..., None], axis=-2) * there
-    every = its[..., ACCESSES : ACCESSES + 1]
-    reused = its[..., TEMPORAL : SPATIAL + 1]
+    columns = np.take_along_axis(rows, np.maximum(at, 0)[..., None], axis=-2) * there
+    every = columns[..., ACCESSES : ACCESSES + 1]
+    reused = columns[..., TEMPORAL : SPATIAL + 1]
     strided = every - reused[..., :1] - reused[..., 1:]
     shares = np.concatenate([reused, strided], -1) / (every + np.float32(0.5))
-    seen = np.concatenate([its, strided, shares], -1)
+    seen = np.concatenate([columns, strided, shares], -1)
     flat = seen.reshape(*seen.shape[:-2], -1)
     return np.concatenate([flat, depth[..., None].astype(np.float32)], -1)
 
 
 def scores(x: Any, trees: Mapping[str, Any]) -> Any:
-    """Of each choice; the least is taken."""
+    """The score of each choice; the least is taken."""
     values = np.asarray(trees["leaves"], np.float64)
     at = leaves(x, trees["inputs"], trees["limits"], trees["depth"])
     total = values[np.arange(values.shape[0]), at].sum(axis=1)
@@ -61,22 +61,24 @@ def grown(x: Any, y: Any, depth: int, fewest: int, among: int, rng: np.random.Ge
             for column in rng.permutation(x.shape[1])[:among]:
                 values = x[inside, column]
                 order = np.argsort(values, kind="stable")
-                its = values[order]
-                ends = np.flatnonzero(its[1:] > its[:-1]) + 1
-                ends = ends[(ends >= fewest) & (len(its) - ends >= fewest)]
+                sorted_values = values[order]
+                ends = np.flatnonzero(sorted_values[1:] > sorted_values[:-1]) + 1
+                ends = ends[(ends >= fewest) & (len(sorted_values) - ends >= fewest)]
                 if not len(ends):
                     continue
                 sums = np.cumsum(y[inside][order], axis=0)
                 below, above = sums[ends - 1], sums[-1] - sums[ends - 1]
                 gains = (
                     (below**2).sum(1) / ends
-                    + (above**2).sum(1) / (len(its) - ends)
-                    - (sums[-1] ** 2).sum() / len(its)
+                    + (above**2).sum(1) / (len(sorted_values) - ends)
+                    - (sums[-1] ** 2).sum() / len(sorted_values)
                 )
                 if gains.max() > best:
                     best, end = gains.max(), ends[gains.argmax()]
                     chosen[node] = int(column)
-                    limits[node] = float(np.float32((its[end - 1] + its[end]) / 2))
+                    limits[node] = float(
+                        np.float32((sorted_values[end - 1] + sorted_values[end]) / 2)
+                    )
         bits = x[np.arange(len(x)), np.array(chosen)[at + first]] > np.array(
             limits, np.float32
         )[at + first]  # fmt: skip
@@ -87,8 +89,8 @@ def grown(x: Any, y: Any, depth: int, fewest: int, among: int, rng: np.random.Ge
 def fit(
     x: Any, y: Any, count: int, depth: int, fewest: int, among: int, margin: float, seed: int = 0
 ) -> Trees:
-    """Of y, the logarithms of the ratios of times: each tree of a sample. The first choice costs
-    nothing, the others a margin."""
+    """Trees that predict y, the logarithms of the ratios of times, each grown from a sample. The
+    first choice costs nothing, the others a margin."""
     rng = np.random.default_rng(seed)
     made: Trees = {"depth": depth, "inputs": [], "limits": [], "leaves": []}
     made["margins"] = [0.0] + [margin] * (y.shape[1] - 1)

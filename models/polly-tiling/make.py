@@ -71,11 +71,11 @@ def unseen(folder: str) -> list[Kernel]:
 
 
 def ratios(kernel: Kernel) -> dict[str, float]:
-    """Of each way's time to that of -O3; the least of all rounds."""
+    """The time of each way over that of -O3; of each, the least of all rounds."""
     made, times = kernel.made["ways"], kernel.times
     if not times:  # all ways are the same program
         return dict.fromkeys(made, 1.0)
-    return {way: min(times[its]) / min(times[made[PLAIN]]) for way, its in made.items()}
+    return {way: min(times[name]) / min(times[made[PLAIN]]) for way, name in made.items()}
 
 
 def is_measured(kernel: Kernel) -> bool:
@@ -97,10 +97,10 @@ def collected(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:
 
 
 def arrays(data: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
-    """Loops [n, 8, 9], and of each choice the logarithm of its ratio [n, choices]."""
+    """Loops [n, 8, 9], and the logarithm of the ratio of each choice [n, choices]."""
     rows = np.zeros((len(data), forest.LOOPS, forest.COLUMNS), np.float32)
-    for its, one in zip(rows, data, strict=True):
-        its[: len(one["loops"])] = one["loops"]
+    for row, one in zip(rows, data, strict=True):
+        row[: len(one["loops"])] = one["loops"]
     found = np.log([[one["ratios"][choice] for choice in CHOICES] for one in data])
     return rows, np.clip(found, -np.log(MOST), np.log(MOST))
 
@@ -114,7 +114,7 @@ def nearest(rows: Any, known: Any, y: Any) -> Any:
 
 
 def chosen(rows: Any, known: Any, y: Any) -> dict[str, Any]:
-    """Of each way to choose: which choice for each of `rows`, as learned from `known` and `y`."""
+    """What each way to choose takes for each of `rows`, as learned from `known` and `y`."""
     means = y.mean(axis=0)
     tiled = means.copy()
     tiled[CHOICES.index(OFF)] = np.inf
@@ -128,7 +128,7 @@ def chosen(rows: Any, known: Any, y: Any) -> dict[str, Any]:
 
 
 def cross_validated(data: Sequence[Mapping[str, Any]], parts: int = 8) -> dict[str, Any]:
-    """Of each way to choose: the logarithms of ratios of kernels that it had not seen."""
+    """What each way to choose reaches for kernels that it had not seen: logarithms of ratios."""
     rows, y = arrays(data)
     part = np.random.default_rng(0).integers(0, parts, len(rows))
     found: dict[str, Any] = {}
@@ -184,8 +184,7 @@ def interval(logs: Any) -> list[float]:
     means = []
     for _ in range(SAMPLES):
         at = rng.integers(0, len(logs), len(logs))
-        its = [np.median(rng.choice(logs[k], len(logs[k]))) for k in at]
-        means.append(np.mean(its))
+        means.append(np.mean([np.median(rng.choice(logs[k], len(logs[k]))) for k in at]))
     return [round(float(np.exp(x)), 3) for x in np.quantile(means, [0.025, 0.975])]
 
 
@@ -195,9 +194,9 @@ def compared(kernels: Sequence[Kernel], ways: Sequence[str], base: str) -> dict[
     for kernel, way in zip(kernels, ways, strict=True):
         made = kernel.made["ways"]
         same = made[way] == made[base] or not kernel.times
-        its, other = (kernel.times[made[x]] if not same else [1.0] for x in (way, base))
-        rounds = min(len(its), len(other))  # the last ones are of the same turns
-        logs.append(np.log(np.array(its[-rounds:]) / np.array(other[-rounds:])))
+        times, other = (kernel.times[made[x]] if not same else [1.0] for x in (way, base))
+        rounds = min(len(times), len(other))  # the last ones are of the same turns
+        logs.append(np.log(np.array(times[-rounds:]) / np.array(other[-rounds:])))
     medians = [float(np.median(one)) for one in logs]
     return {
         "mean": round(float(np.exp(np.mean(medians))), 3),
@@ -219,8 +218,8 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
     for shift, (label, colour) in enumerate(
         (("-O3", "#bbbbbb"), ("Polly's sizes", "#d98032"), ("model", "#2f6fab"))
     ):
-        its = [1.0] * len(names) if shift == 0 else found["over_o3"][label]["kernels"]
-        axes.bar(at + (shift - 1) * 0.27, its, 0.27, label=label, color=colour)
+        heights = [1.0] * len(names) if shift == 0 else found["over_o3"][label]["kernels"]
+        axes.bar(at + (shift - 1) * 0.27, heights, 0.27, label=label, color=colour)
     axes.set_xticks(at, [name.replace("_", " ") for name in names], rotation=60, ha="right")
     axes.set_ylabel("time / time of -O3")
     axes.axhline(1, color="#888888", linewidth=0.8)
@@ -236,7 +235,7 @@ def choices(kernels: Sequence[Kernel], model: str) -> dict[str, list[str]]:
     rows = np.array([kernel.made["rows"] for kernel in kernels], np.float32)
     picks = chosen(rows, known, y)
     del picks["trees"]  # which are the model
-    ways = {name: [CHOICES[at] for at in its] for name, its in picks.items()}
+    ways = {name: [CHOICES[at] for at in picked] for name, picked in picks.items()}
     ways["Polly's sizes"] = [DEFAULT] * len(kernels)
     ways["model"] = [CHOICES[at] for at in decided(kernels, model)]
     return ways
@@ -246,7 +245,7 @@ def evaluate(kernels: Sequence[Kernel], model: str, chart: Path | None, report: 
     ways = choices(kernels, model)
     if all(is_measured(kernel) for kernel in kernels):
         of_each = [ratios(kernel) for kernel in kernels]
-        ways["best of all"] = [min(CHOICES, key=its.__getitem__) for its in of_each]
+        ways["best of all"] = [min(CHOICES, key=one.__getitem__) for one in of_each]
     found: dict[str, Any] = {
         "model": model.replace(f"{HERE.parents[1]}/", ""),
         "rounds": max(len(one) for kernel in kernels for one in kernel.times.values()),
@@ -256,17 +255,17 @@ def evaluate(kernels: Sequence[Kernel], model: str, chart: Path | None, report: 
             for kernel in kernels
         ],
         "chosen": ways["model"],
-        "over_o3": {name: compared(kernels, its, PLAIN) for name, its in ways.items()},
-        "over_polly": {name: compared(kernels, its, DEFAULT) for name, its in ways.items()},
+        "over_o3": {name: compared(kernels, way, PLAIN) for name, way in ways.items()},
+        "over_polly": {name: compared(kernels, way, DEFAULT) for name, way in ways.items()},
     }
     bars = [found["over_o3"][name]["kernels"] for name in ("Polly's sizes", "model", "table")]
-    for name, its, choice, polly, asked, table in zip(
+    for name, spent, choice, polly, asked, table in zip(
         found["kernels"], found["milliseconds"], found["chosen"], *bars, strict=True
     ):
-        print(f"{name:26} {its} ms, Polly {polly}, model {asked} ({choice}), table {table}")
+        print(f"{name:26} {spent} ms, Polly {polly}, model {asked} ({choice}), table {table}")
     for against in ("over_o3", "over_polly"):
-        for name, its in found[against].items():
-            print(f"{against} {name}: {its['mean']} {its['interval']}, {its['slower']} slower")
+        for name, one in found[against].items():
+            print(f"{against} {name}: {one['mean']} {one['interval']}, {one['slower']} slower")
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(json.dumps(found, indent=1) + "\n")
     if chart:
@@ -307,7 +306,7 @@ def main() -> int:
         if options.unseen and not options.all:
             each = choices(made, options.model)
             ways = {
-                kernel: sorted({PLAIN, DEFAULT, *(its[at] for its in each.values())})
+                kernel: sorted({PLAIN, DEFAULT, *(picked[at] for picked in each.values())})
                 for at, kernel in enumerate(made)
             }
         done = measure(ways, options.rounds, options.milliseconds, options.seconds)

@@ -12,10 +12,10 @@ import random
 import sys
 from collections.abc import Callable, Iterable
 
-#: Of innermost statements in a call, roughly: milliseconds at most.
+#: The most innermost statements that a call executes, roughly: some milliseconds.
 WORK = 24_000_000
 FEWEST = 400_000
-#: Of all arrays.
+#: The most bytes of all arrays.
 BYTES = 160_000_000
 
 
@@ -354,7 +354,7 @@ def solve(of: Nest) -> None:
 
 
 def factors(of: Nest) -> None:
-    """Of a matrix, in place."""
+    """Factors of a matrix, in place."""
     rng = of.rng
     n = of.length("N_", spread(rng, 40, 420))
     of.array("a", n, n)
@@ -412,7 +412,7 @@ def statistics(of: Nest) -> None:
 
 
 def contraction(of: Nest) -> None:
-    """Of a tensor and a matrix."""
+    """Contraction of a tensor and a matrix."""
     rng = of.rng
     n, m, k, p = lengths(of, "NMKP", 8, 120)
     of.array("a", n, m, k), of.array("b", k, p), of.array("c", n, m, p)

@@ -25,6 +25,7 @@ import numpy as np
 from tqdm import tqdm
 
 import mlbridge
+from mlbridge.outputs import write_whole
 
 BENCH = Path(__file__).resolve().parents[2] / "experiments" / "polly"
 LOOPS, COLUMNS = 8, 9
@@ -113,12 +114,10 @@ class Kernel:
         return json.loads(path.read_text()) if path.is_file() else otherwise
 
     def write(self, name: str, found: Any) -> None:
-        fresh = self.folder / f"{name}.new"
-        fresh.write_text(json.dumps(found))
-        fresh.rename(self.folder / name)
+        write_whole(self.folder / name, json.dumps(found).encode())
 
     def spent(self, way: str) -> np.ndarray[Any, Any]:
-        """Of a way, in each round."""
+        """Nanoseconds of the program of a way in each round."""
         return np.array(self.times[self.made["ways"][way]])
 
     def renew(self) -> None:
@@ -138,8 +137,8 @@ def build(
     asked: Server,
     main: Path,
 ) -> None:
-    """Of each way a program, named after its code. `ways` are flags; those with a "{uri}" are
-    asked for the sizes that are their name."""
+    """Build the program of each way, named after its code. `ways` are flags; those with a "{uri}"
+    are asked for the sizes that are their name."""
     kernel.renew()
     made = kernel.made
     if made.get("skipped"):
@@ -197,8 +196,8 @@ def build_all(
 def measure(
     kernels: Mapping[Kernel, Sequence[str]], rounds: int, milliseconds: int, seconds: float
 ) -> bool:
-    """Of each kernel in turn as many rounds as it lacks, in which the programs of these ways take
-    turns. False if the time was over before."""
+    """Time each kernel in turn for as many rounds as it lacks, in which the programs of these ways
+    take turns. False if the time was over before."""
     end = time.monotonic() + seconds
     for kernel, ways in tqdm(kernels.items(), desc="measuring"):
         programs = sorted({kernel.made["ways"][way] for way in ways})

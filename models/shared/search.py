@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Measured:
     program: str
     #: None if there are no such functions.
     module: Path | None
-    #: Of LLVM, in these functions and in the module's others.
+    #: The cost with LLVM of these functions, and of the module's others.
     cost: float
     others: float = 0
 
@@ -84,8 +85,8 @@ def llc(
 
 
 def sample(folder: Path, select: Selection, most: int) -> list[Measured]:
-    """Of the training programs' modules, as the middle end at -O2 leaves them; at most so many of
-    a program."""
+    """Modules of the training programs as the middle end at -O2 leaves them, at most so many of a
+    program."""
     from tqdm import tqdm
 
     from mlbridge import corpus
@@ -109,7 +110,8 @@ def sample(folder: Path, select: Selection, most: int) -> list[Measured]:
 def ratios(
     policy: Policy, modules: list[Measured], weights: Weights, effort: int, folder: Path
 ) -> dict[str, float]:
-    """Of each program, to LLVM: one is added to both costs, so that there is a ratio."""
+    """The cost of each program over that with LLVM; one is added to both, so that there is a
+    ratio."""
     uri = policy.save(weights, folder)
 
     def cost(measured: Measured) -> float:
@@ -155,8 +157,7 @@ def search(
         found = ratios(policy, modules, stated, effort, folder)
         loss = value(found)
         worst = max(found, key=found.__getitem__)
-        mean = math.exp(sum(map(math.log, found.values())) / len(found))
-        note = f"{mean:.4f}, at most {found[worst]:.3f} ({worst})"
+        note = f"{geometric_mean(found.values()):.4f}, at most {found[worst]:.3f} ({worst})"
         print(f"{loss:+.5f}: {note} {json.dumps(stated) if loss < lowest else ''}", flush=True)
         return loss
 

@@ -71,10 +71,10 @@ Arrays observationOf(Driver &driver) {
                   [&](size_t i) { return newCopy(driver.observation(i)); });
 }
 
-Arrays reset(PyDriver &self, const std::string &context, uint64_t seed) {
+Arrays reset(PyDriver &self, const std::string &unit, uint64_t seed) {
   Driver &driver = self.open();
   const Call call(self);
-  check(withoutGil([&] { return driver.reset(context, seed); }));
+  check(withoutGil([&] { return driver.reset(unit, seed); }));
   return observationOf(driver);
 }
 
@@ -157,7 +157,7 @@ void bindDriver(nb::module_ &m) {
       .def_prop_ro(
           "closed", [](const PyDriver &self) { return !self.driver || self.closes; },
           "Whether close() was called.")
-      .def("_reset", &reset, nb::arg("context"), nb::arg("seed"))
+      .def("_reset", &reset, nb::arg("unit"), nb::arg("seed"))
       .def("_step", &step, nb::arg("action"))
       .def(
           "close", &PyDriver::close,

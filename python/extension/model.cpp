@@ -16,11 +16,11 @@ namespace mlbridge::python {
 namespace {
 
 OpenOptions openOptions(const std::optional<Time> &deadline, std::string agent, std::string episode,
-                        std::string context) {
+                        std::string unit) {
   OpenOptions options;
   if (deadline)
     options.deadline = durationOf(*deadline);
-  options.context = {std::move(agent), std::move(episode), std::move(context)};
+  options.context = {std::move(agent), std::move(episode), std::move(unit)};
   return options;
 }
 
@@ -272,14 +272,14 @@ std::string withRuntime(const std::string &text) {
 }
 
 std::shared_ptr<PyModel> openModel(const nb::object &uri, const std::optional<Time> &deadline,
-                                   std::string agent, std::string episode, std::string context) {
+                                   std::string agent, std::string episode, std::string unit) {
   std::string text;
   if (!fromPython(uri.ptr(), text)) {
     PyErr_Clear();
     refuseType("the URI of a model", "text such as \"onnx:FILE\"", uri);
   }
   const OpenOptions options =
-      openOptions(deadline, std::move(agent), std::move(episode), std::move(context));
+      openOptions(deadline, std::move(agent), std::move(episode), std::move(unit));
   auto self = std::make_shared<PyModel>();
   const std::string address = withRuntime(text);
   self->model = withoutGil([&] { return Model::open(address, options); });
@@ -368,9 +368,9 @@ void bindModel(nb::module_ &m) {
       .def_static(
           "open", &openModel, nb::arg("uri"), nb::kw_only(),
           nb::arg("deadline").none() = nb::none(), nb::arg("agent") = "", nb::arg("episode") = "",
-          nb::arg("context") = "",
+          nb::arg("unit") = "",
           nb::sig("def open(uri: str, *, deadline: float | str | datetime.timedelta | None = "
-                  "None, agent: str = '', episode: str = '', context: str = '') -> Model"),
+                  "None, agent: str = '', episode: str = '', unit: str = '') -> Model"),
           "Opens the model, or raises why it cannot be opened. `deadline` (seconds or text like "
           "\"250ms\") is the longest that opening and each evaluation may wait.")
       .def_static(
@@ -424,11 +424,11 @@ void bindModel(nb::module_ &m) {
       .def(
           "new_runner",
           [](const std::shared_ptr<PyModel> &self, std::string agent, std::string episode,
-             std::string context) {
+             std::string unit) {
             return std::make_unique<PyRunner>(
-                newRunner(*self, {std::move(agent), std::move(episode), std::move(context)}), self);
+                newRunner(*self, {std::move(agent), std::move(episode), std::move(unit)}), self);
           },
-          nb::kw_only(), nb::arg("agent") = "", nb::arg("episode") = "", nb::arg("context") = "",
+          nb::kw_only(), nb::arg("agent") = "", nb::arg("episode") = "", nb::arg("unit") = "",
           "One thread's way to evaluate the model, which must have been bound.")
       .def_prop_ro(
           "closed", [](const PyModel &self) { return self.isClosed; },
@@ -515,11 +515,11 @@ void bindModel(nb::module_ &m) {
           "an array.")
       .def(
           "begin_episode",
-          [](PyRunner &self, const std::string &episode, const std::string &context) {
-            tell(self, [&](Runner &r) { return r.beginEpisode(episode, context); });
+          [](PyRunner &self, const std::string &episode, const std::string &unit) {
+            tell(self, [&](Runner &r) { return r.beginEpisode(episode, unit); });
           },
-          nb::arg("episode"), nb::arg("context") = "",
-          "Tells the model that an episode begins: an id, and of what (a module).")
+          nb::arg("episode"), nb::arg("unit") = "",
+          "Tells the model that an episode begins: its id, and its unit (a module).")
       .def(
           "reward",
           [](PyRunner &self, double value) {

@@ -84,7 +84,7 @@ void StreamViews::show(const Event &event) {
   Context &context = *nb::inst_ptr<Context>(context_);
   context.step = event.step();
   context.episode = who.episode;
-  context.context = who.unit;
+  context.unit = who.unit;
   context.agent = who.agent;
 }
 

@@ -12,7 +12,7 @@ namespace mlbridge::python {
 
 /// mlbridge.Context: who asks.
 struct Context {
-  std::string episode, context, agent;
+  std::string episode, unit, agent;
   uint64_t connection = 0, step = 0;
   uint32_t stream = 0;
 };

@@ -254,9 +254,7 @@ void bindServer(nb::module_ &m) {
   nb::class_<Context>(m, "CallContext",
                       "Who asks, and about what: the second argument of a policy.")
       .def_ro("episode", &Context::episode, "The id by which a trainer recognizes the compilation")
-      .def_ro("unit", &Context::context,
-              "What is compiled, in the compiler's words: module, function")
-      .def_ro("context", &Context::context, "The same as `unit`")
+      .def_ro("unit", &Context::unit, "What is compiled, in the compiler's words: module, function")
       .def_ro("agent", &Context::agent, "Which of several agents is asked; \"\" for the only one")
       .def_ro("connection", &Context::connection, "The number of the connection, from 1")
       .def_ro("stream", &Context::stream, "The number of the stream on its connection")
@@ -264,7 +262,7 @@ void bindServer(nb::module_ &m) {
       .def("__repr__", [](const Context &c) {
         return "<mlbridge.CallContext connection=" + std::to_string(c.connection) +
                " stream=" + std::to_string(c.stream) + " step=" + std::to_string(c.step) +
-               " episode='" + c.episode + "' unit='" + c.context + "'>";
+               " episode='" + c.episode + "' unit='" + c.unit + "'>";
       });
 
   nb::enum_<EventKind>(m, "EventKind", "What a compiler sent.")

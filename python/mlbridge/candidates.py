@@ -23,6 +23,8 @@ from typing import Any
 from . import files, process_runner
 from .corpus import Corpus, Module
 from .errors import InvalidArgument, InvalidModel, NotFound
+from .outputs import write_whole
+from .progress import shown
 from .ratio import Ratio
 from .reading import parse_json, read_file, read_json, shortly
 
@@ -122,8 +124,6 @@ def measure(
     line for each module, so that a killed measuring goes on where it was. Raises NotFound (no
     compiler or plugin), InvalidModel (a module that doesn't compile), InvalidArgument (the file).
     """
-    from tqdm import tqdm
-
     found = _read_kept(kept)
     keys = {c.key: c for c in listed}
     missing = [m for m in modules if m.hash not in found or keys.keys() - found[m.hash].sizes]
@@ -136,23 +136,12 @@ def measure(
             wanted = [c for key, c in keys.items() if known is None or key not in known.sizes]
             return module, _measure(corpus.extract(module), module, wanted)
 
-        hidden = None if progress else True
-        for module, measured in tqdm(
-            pool.map(one, missing), total=len(missing), unit="module", disable=hidden
-        ):
-            file.write(json.dumps(_as_line(module, measured)) + "\n")
+        for module, measured in shown(pool.map(one, missing), len(missing), "module", progress):
+            line = {"module": module.hash, "program": module.program, "stock": measured.stock}
+            file.write(json.dumps({**line, "bytes": measured.sizes}) + "\n")
             file.flush()
             found.setdefault(module.hash, measured).sizes.update(measured.sizes)
     return {m.hash: found[m.hash] for m in modules}
-
-
-def _as_line(module: Module, measured: Measured) -> dict[str, Any]:
-    return {
-        "module": module.hash,
-        "program": module.program,
-        "stock": measured.stock,
-        "bytes": measured.sizes,
-    }
 
 
 def _from_line(entry: Mapping[str, Any]) -> Measured:
@@ -178,7 +167,7 @@ def _read_kept(kept: Path) -> dict[str, Measured]:
         if not (half.startswith(_LINE) or _LINE.startswith(half)):
             raise InvalidArgument(f"{kept}:{len(lines) + 1}: not a line of sizes")
         # A killed measuring has left half a line. What is before it has been read.
-        kept.write_bytes(b"".join(line + b"\n" for line in lines))
+        write_whole(kept, b"".join(line + b"\n" for line in lines))
     return found
 
 

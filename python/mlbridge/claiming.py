@@ -9,11 +9,11 @@ import errno
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import Error, InvalidArgument, InvalidModel, LimitExceeded, NotFound, Unsupported
+from .outputs import replace_whole
 from .reading import parse_json, read_file
 
 MARKER = "mlbridge.json"
@@ -64,14 +64,8 @@ def claim(path: Path, kind: str) -> None:
             f"{path} is no {kind}, and has other files in it ({some}); choose a new or empty folder"
         )
     text = json.dumps({"kind": kind, "version": VERSION}) + "\n"
-    partial = path / f".{MARKER}.{os.getpid()}-{secrets.token_hex(4)}"
     with file_errors(path):
-        try:
-            partial.write_text(text)
-            partial.replace(path / MARKER)
-        finally:
-            with contextlib.suppress(OSError):
-                partial.unlink()
+        replace_whole(path / MARKER, text.encode())
 
 
 @contextlib.contextmanager

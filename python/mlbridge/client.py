@@ -32,7 +32,7 @@ def open(
     deadline: float | str | timedelta | None = None,
     agent: str = "",
     episode: str = "",
-    context: str = "",
+    unit: str = "",
 ) -> Runner:
     """Open any model ("onnx:policy.onnx", "unix:/run/policy.sock", …) for one thread.
 
@@ -41,7 +41,7 @@ def open(
     `deadline` bounds opening and every evaluation: seconds, a timedelta or text like "250ms"; 5
     seconds unless given, and 0 waits for nothing. Options of the URI win over the arguments.
     """
-    model = Model.open(uri, deadline=deadline, agent=agent, episode=episode, context=context)
+    model = Model.open(uri, deadline=deadline, agent=agent, episode=episode, unit=unit)
     wanted = signature or model.model_signature
     if wanted is None:
         if output is None:

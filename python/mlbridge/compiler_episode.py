@@ -18,16 +18,16 @@ from .errors import DeadlineExceeded, InvalidArgument, PolicyFailed
 from .processes import ended_with_this
 from .server import Server
 
-#: Gives the command for a context, the URI to ask, and an empty folder to work in.
+#: Gives the command for a unit, the URI to ask, and an empty folder to work in.
 Command = Callable[[str, str, Path], Sequence[str]]
-#: Gives the reward of all agents from the context and that folder, after the compiler.
+#: Gives the reward of all agents from the unit and that folder, after the compiler.
 Measure = Callable[[str, Path], float]
 _TURN = 0.05  # seconds between two looks at a compiler that doesn't ask
 OUTPUT = "output"
 
 
 class CompilerEpisode:
-    """An environment for serve_environment, each reset of which compiles its context.
+    """An environment for serve_environment, each reset of which compiles its unit.
 
         serve_environment(CompilerEpisode(command, AGENTS, measure), uri, AGENTS, keep_serving=True)
 
@@ -54,10 +54,10 @@ class CompilerEpisode:
         self._event: Event | None = None
         self._rewards: defaultdict[str, float] = defaultdict(float)
 
-    def reset(self, context: str, seed: int) -> Turn:
+    def reset(self, unit: str, seed: int) -> Turn:
         """Start a compiler, until it asks; InvalidArgument if it asks nothing."""
         self.close()
-        self._context = context
+        self._unit = unit
         self._folder = tempfile.TemporaryDirectory(prefix="mlbridge-compiling-")
         folder = Path(self._folder.name)
         uri = f"unix:{folder}/agents.sock"
@@ -67,13 +67,13 @@ class CompilerEpisode:
             self._server = Server(uri, self._agents)
             with (folder / OUTPUT).open("wb") as output:
                 self._process = subprocess.Popen(
-                    ended_with_this(self._command(context, uri, work)),
+                    ended_with_this(self._command(unit, uri, work)),
                     cwd=work, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 )  # fmt: skip
             self._rewards.clear()
             turn = self._next_turn()
             if turn is None:
-                raise InvalidArgument(f"'{context}': the compiler has asked nothing")
+                raise InvalidArgument(f"'{unit}': the compiler has asked nothing")
             return turn
         except BaseException:
             self.close()
@@ -90,7 +90,7 @@ class CompilerEpisode:
             turn = self._next_turn()
             if turn is None and self._measure is not None:
                 assert self._folder is not None
-                reward = self._measure(self._context, Path(self._folder.name) / "work")
+                reward = self._measure(self._unit, Path(self._folder.name) / "work")
                 for name in self._agents:
                     self._rewards[name] += reward
         except BaseException:

@@ -39,9 +39,9 @@ def read_decisions(folder: Path) -> Decisions:
             outputs = {name for answer in episode.actions for name in answer}
             if "action" in outputs:
                 chosen = [int(answer["action"].item()) for answer in episode.actions]
-                actions.setdefault(episode.context, []).append(chosen)
+                actions.setdefault(episode.unit, []).append(chosen)
             if not outputs & _PHASES:
-                about |= {episode.context} if outputs else set()
+                about |= {episode.unit} if outputs else set()
             elif episode.outcome is not None and episode.outcome.code is Code.OK:
                 episodes += 1
             made += len(episode)
@@ -61,6 +61,6 @@ def read_decisions(folder: Path) -> Decisions:
             actions.setdefault(source, []).append(kept)
     for chosen_each_time in actions.values():
         chosen_each_time.sort()
-    # Of a policy that is compared, each episode has led to a comparison.
+    # If a policy is compared, each episode has led to a comparison.
     modules = compared if comparing else episodes
     return Decisions(made, modules + len(about), failed, actions)

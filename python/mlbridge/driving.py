@@ -54,8 +54,8 @@ class Driver(_Driver):
     belong to the caller.
     """
 
-    def reset(self, context: str = "", *, seed: int = 0) -> dict[str, NDArray[Any]]:
-        """Begin an episode of `context`, for instance a module; empty: the same as before.
+    def reset(self, unit: str = "", *, seed: int = 0) -> dict[str, NDArray[Any]]:
+        """Begin an episode of `unit`, for instance a module; empty: the same as before.
 
         The first observation; `done` is set if there is nothing to decide. Raises Busy
         if another driver is in the middle of an episode, and what the environment fails with.
@@ -66,7 +66,7 @@ class Driver(_Driver):
             raise TypeError(f"the seed is {seed!r}, expected an integer") from None
         if not 0 <= number < 2**64:
             raise InvalidArgument(f"the seed is {number}, expected 0 to 2**64 - 1")
-        return self._reset(context, number)
+        return self._reset(unit, number)
 
     def step(self, action: Any) -> Transition:
         """Apply an action: a mapping of all outputs of the signature, or the only one's value."""
@@ -107,7 +107,7 @@ Step = tuple[_Seen | None, _Given, bool] | tuple[_Seen | None, _Given, bool, boo
 class Environment(Protocol):
     """An environment for serve_environment: a simulator, or a recording in place of a compiler."""
 
-    def reset(self, context: str, seed: int) -> Mapping[str, Any]:
+    def reset(self, unit: str, seed: int) -> Mapping[str, Any]:
         """Begin an episode and give its first observation."""
 
     def step(self, action: Mapping[str, Any]) -> Step[Mapping[str, Any], float]:
@@ -121,7 +121,7 @@ class Environment(Protocol):
 class AgentsEnvironment(Protocol):
     """An environment with several agents. Rewards are those of this step, by agent."""
 
-    def reset(self, context: str, seed: int) -> Turn:
+    def reset(self, unit: str, seed: int) -> Turn:
         """Begin an episode: who acts first, and what it observes."""
 
     def step(

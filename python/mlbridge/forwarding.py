@@ -30,7 +30,7 @@ class _Forwarder:
             if len(self._runners) >= _MOST_RUNNERS:
                 self._runners.popitem(last=False)
             bound = self._model.bound_to(event.signature, context.agent)
-            self._runners[stream] = bound.new_runner(episode=context.episode, context=context.unit)
+            self._runners[stream] = bound.new_runner(episode=context.episode, unit=context.unit)
         self._runners.move_to_end(stream)
         return self._runners[stream]
 

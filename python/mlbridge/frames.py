@@ -17,7 +17,7 @@ _log = logging.getLogger("mlbridge")
 def steps(recording: str | os.PathLike[str] | Recording) -> Any:
     """A pyarrow.Table with a row for each answered request.
 
-    Columns: `number` (of the episode in the file), `agent`, `episode`, `context`, `step`, `time`
+    Columns: `number` (of the episode in the file), `agent`, `episode`, `unit`, `step`, `time`
     (seconds since the recording began), `wait` (seconds until the answer), `reward`, `outcome`
     ("OK", a Code's name, or null if the end is not in the file), and each tensor by its name: a
     value if it has no dimensions, else its elements in row-major order. A damaged recording gives
@@ -28,11 +28,11 @@ def steps(recording: str | os.PathLike[str] | Recording) -> Any:
     except ImportError as error:
         raise NotFound(f"tables need pyarrow: pip install pyarrow ({error})") from None
     source = recording if isinstance(recording, Recording) else Recording(recording)
-    fixed = ("number", "agent", "episode", "context", "step", "time", "wait", "reward", "outcome")
+    fixed = ("number", "agent", "episode", "unit", "step", "time", "wait", "reward", "outcome")
     rows: list[dict[str, Any]] = []
     for number, episode in enumerate(source.episodes()):
         outcome = None if episode.outcome is None else episode.outcome.code.name
-        who = (number, episode.agent, episode.episode, episode.context)
+        who = (number, episode.agent, episode.episode, episode.unit)
         columns = zip(episode.times, episode.waits, episode.rewards.tolist(), strict=True)
         for step, measured in enumerate(columns):
             row = dict(zip(fixed, (*who, step, *measured, outcome), strict=True))

@@ -52,8 +52,8 @@ class Report:
     parameter_bytes: int | None = None
     external_files: list[str] = field(default_factory=list)
     multiply_adds: int | None = None
-    """Those of products, convolutions and recurrences in one evaluation, if the native engine
-    plans it; dimensions that change count as 1, the bodies of loops once."""
+    """Multiplications of products, convolutions and recurrences in one evaluation, if the native
+    engine plans it; dimensions that change count as 1, the bodies of loops once."""
     workspace_bytes: int | None = None
     """The memory of each runner of the native engine, besides inputs and outputs."""
     engines: dict[str, Support] = field(default_factory=dict)

@@ -29,26 +29,49 @@ def write_whole(
     try:
         if is_special or (mode is not None and not stat.S_ISREG(mode)):
             with open(path, "wb", buffering=0) as file:
-                _write_all(file.fileno(), contents)
+                write_all(file.fileno(), contents)
             return
         target = os.path.realpath(path)
-        name = f".mlbridge-{os.getpid()}-{secrets.token_hex(8)}"
-        partial = os.path.join(os.path.dirname(target), name)
-        try:
-            with open(partial, "xb", buffering=0) as file:
-                _write_all(file.fileno(), contents)
-                allowed = os.fstat(file.fileno()).st_mode if mode is None else mode
-                os.fchmod(file.fileno(), stat.S_IMODE(allowed) | (0o111 if executable else 0))
-            os.replace(partial, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-            raise
+        replace_whole(target, contents, mode=mode, executable=executable, on_disk=False)
     except OSError as error:
-        raise OSError(error.errno, os.strerror(error.errno or 0), path) from None
+        raise _named(error, path) from None
 
 
-def _write_all(descriptor: int, contents: bytes) -> None:
+def replace_whole(
+    path: str | os.PathLike[str],
+    contents: bytes,
+    *,
+    mode: int | None = None,
+    executable: bool = False,
+    on_disk: bool = True,
+) -> None:
+    """Put a new file in the place of what is there, a symbolic link too, so that nobody ever sees a
+    part of it. A kill may leave a file .NAME.PROCESS-NUMBER beside it. With `on_disk`, the contents
+    are on the disk before the file appears, and survive a power failure. Raises OSError, with the
+    path as its file name.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    partial = os.path.join(folder, f".{name[:50]}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with open(partial, "xb", buffering=0) as file:
+            write_all(file.fileno(), contents)
+            allowed = os.fstat(file.fileno()).st_mode if mode is None else mode
+            os.fchmod(file.fileno(), stat.S_IMODE(allowed) | (0o111 if executable else 0))
+            if on_disk:
+                os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise _named(error, path) if isinstance(error, OSError) else error from None
+
+
+def _named(error: OSError, path: str | os.PathLike[str]) -> OSError:
+    return OSError(error.errno, os.strerror(error.errno or 0), os.fspath(path))
+
+
+def write_all(descriptor: int, contents: bytes) -> None:
+    """Write all of the contents to a descriptor that blocks."""
     left = memoryview(contents)
     while left:
         left = left[os.write(descriptor, left) :]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import Cancelled, DeadlineExceeded, NotFound
+from .errors import Cancelled, DeadlineExceeded, Error, InvalidArgument, NotFound
 
 #: Bytes that are kept of the beginning of an output, and of its end.
 KEPT = 1 << 16
@@ -120,6 +120,24 @@ def run(
     if isinstance(result, BaseException):
         raise result
     return result
+
+
+def run_tool(
+    command: Sequence[str],
+    cwd: str | os.PathLike[str] | None = None,
+    *,
+    timeout: float,
+    keep: int = KEPT,
+    what: str = "",
+    error: type[Error] = InvalidArgument,
+) -> Ran:
+    """Run a program that must succeed. Raises `error`, which says how it ended and for what, and
+    what `run` raises."""
+    ran = run(command, cwd, timeout=timeout, keep=keep)
+    if ran.code:
+        who = f"{what}: {command[0]}" if what else command[0]
+        raise error(f"{who} ended with {ran.code}: {ran.reason}")
+    return ran
 
 
 def _run(

@@ -46,17 +46,17 @@ def read_file(path: str | os.PathLike[str], most: int = MOST) -> bytes:
     raise LimitExceeded(f"{os.fspath(path)} has more than {most} bytes")
 
 
-def read_text(path: str | os.PathLike[str], most: int = MOST) -> str:
+def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a regular file in UTF-8. NotFound, InvalidModel, LimitExceeded."""
     try:
-        return read_file(path, most).decode()
+        return read_file(path).decode()
     except UnicodeDecodeError as error:
         raise InvalidModel(f"{os.fspath(path)}: not text in UTF-8: {shortly(error)}") from None
 
 
-def read_json(path: str | os.PathLike[str], most: int = MOST) -> Any:
+def read_json(path: str | os.PathLike[str]) -> Any:
     """The value in a JSON file. NotFound, InvalidModel, LimitExceeded."""
-    text = read_text(path, most)
+    text = read_text(path)
     try:
         return parse_json(text)
     except ValueError as error:

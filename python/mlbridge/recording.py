@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class Episode:
 
     agent: str = ""
     episode: str = ""
-    context: str = ""
+    unit: str = ""
     signature: Signature | None = None
     observations: list[Tensors] = field(default_factory=list)
     actions: list[Tensors] = field(default_factory=list)
@@ -141,32 +141,30 @@ class Recording:
                 raise InvalidModel(f"{self.path} is not a recording of mlbridge")
             while header := file.read(_HEADER.size):
                 at = file.tell() - len(header)
-                if len(header) < _HEADER.size:
-                    self.damage = f"at byte {at}: cut off in the header of a record"
-                    self.cut_off = True
-                    return
-                text, data, checksum = _HEADER.unpack(header)
-                if text > _MAX_TEXT or text + data > size - file.tell():
-                    self.damage = (
-                        f"at byte {at}: a record of {text} + {data} bytes, "
-                        f"the file has {size - file.tell()} more"
-                    )
-                    self.cut_off = text <= _MAX_TEXT
-                    return
                 try:
-                    line, raw = file.read(text), file.read(data)
-                except (OSError, MemoryError) as error:
-                    self.damage = f"at byte {at}: cannot be read: {shortly(error)}"
-                    return
-                if zlib.crc32(raw, zlib.crc32(line)) != checksum:
-                    self.damage = f"at byte {at}: the checksum of a record is wrong"
-                    return
-                try:
-                    record = _parsed(line, raw)
+                    record = self._record(file, header, size - file.tell())
                 except _WRONG as error:
-                    self.damage = f"at byte {at}: a record cannot be read: {shortly(error)}"
+                    self.damage = f"at byte {at}: {shortly(error)}"
                     return
                 yield record
+
+    def _record(self, file: IO[bytes], header: bytes, left: int) -> Record:
+        """The record after this header, where the file has so many bytes left. Raises one of
+        _WRONG."""
+        if len(header) < _HEADER.size:
+            self.cut_off = True
+            raise ValueError("cut off in the header of a record")
+        text, data, checksum = _HEADER.unpack(header)
+        if text > _MAX_TEXT or text + data > left:
+            self.cut_off = text <= _MAX_TEXT
+            raise ValueError(f"a record of {text} + {data} bytes, the file has {left} more")
+        line, raw = file.read(text), file.read(data)
+        if zlib.crc32(raw, zlib.crc32(line)) != checksum:
+            raise ValueError("the checksum of a record is wrong")
+        try:
+            return _parsed(line, raw)
+        except _WRONG as error:
+            raise ValueError(f"a record cannot be read: {shortly(error)}") from None
 
     def episodes(self) -> Iterator[Episode]:
         """Yields each episode as it ends, and those that did not end at the end of the file.
@@ -251,7 +249,10 @@ _TYPES = frozenset(
     + [f"float{bits}" for bits in (16, 32, 64)]
 )
 #: Errors of reading a record that is wrong.
-_WRONG = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+_WRONG = (
+    *(LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError),
+    *(OSError, MemoryError),
+)
 
 
 def _check(kind: str, fields: Mapping[str, Any]) -> None:
@@ -351,7 +352,7 @@ def write(
             who: dict[str, Any] = {"connection": 1, "stream": stream, "agent": episode.agent}
             if is_new:
                 put("stream", **who, signature=_described(episode.signature))
-            who |= {"episode": episode.episode, "context": episode.context}
+            who |= {"episode": episode.episode, "context": episode.unit}
             put("begin", **who, step=0)
             steps = zip(
                 episode.observations, episode.actions, episode.rewards.tolist(), strict=True
@@ -407,8 +408,8 @@ class Replay:
     """Answers from a recording.
 
     The answer is the one recorded for the same inputs, bit for bit. If there are several: the one
-    of the same agent, episode, context and step (the k-th request gets the k-th answer); else of
-    the same agent, context and step; else of the same agent; else any.
+    of the same agent, episode, unit and step (the k-th request gets the k-th answer); else of
+    the same agent, unit and step; else of the same agent; else any.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -442,8 +443,8 @@ class Replay:
             if not _is_text(array):
                 digest.update(_little_endian(array))
         key = digest.digest()
-        agent, _, context, step = who
-        return [(key, *who), (key, agent, context, step), (key, agent), (key,)]
+        agent, _, unit, step = who
+        return [(key, *who), (key, agent, unit, step), (key, agent), (key,)]
 
     def __call__(self, observation: Mapping[str, Any], context: CallContext) -> Tensors:
         """The answer; raises PolicyFailed if there is none, or if it was an error."""
@@ -460,7 +461,7 @@ class Replay:
             if isinstance(answer, Status):
                 raise PolicyFailed(answer.message)
             return answer
-        place = f"step {context.step} of context '{context.unit}', episode '{context.episode}'"
+        place = f"step {context.step} of unit '{context.unit}', episode '{context.episode}'"
         known = who[1:] in self._places
         raise PolicyFailed(
             f"not in the recording {self.recording.path}: {place} was "

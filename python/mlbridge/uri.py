@@ -44,6 +44,14 @@ def for_each(place: str, agents: Sequence[str]) -> list[str]:
     return [place.replace(AGENT, name) for name in agents] if AGENT in place else [place]
 
 
+def is_uri(text: str) -> bool:
+    """Whether the text begins with a scheme of models, here or of a program that knows it."""
+    scheme, colon, _ = text.partition(":")
+    return bool(colon) and (
+        scheme in SCHEMES or scheme in ("tfaot", "grpc") or is_component(scheme)
+    )
+
+
 def is_component(scheme: str) -> bool:
     """Whether a component on this machine opens the scheme."""
     return any(files.find_component(kind, scheme) for kind in ("engine", "transport"))

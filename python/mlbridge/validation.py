@@ -97,10 +97,19 @@ class Built:
         """Executable bytes of all objects."""
         return sum(one.bytes for one in self.objects.values())
 
+    def file_spills(self) -> dict[str, float]:
+        """The spills, reloads and copies of each file, by record."""
+        return {path: sum(costs.values()) for path, costs in self.spills.items()}
+
     def different(self, other: Built) -> list[str]:
         """Objects of both builds whose files differ."""
         both = self.objects.keys() & other.objects.keys()
         return sorted(path for path in both if self.objects[path] != other.objects[path])
+
+
+def numbers(ratio: Ratio | None) -> dict[str, float | None] | None:
+    """A ratio in the report."""
+    return None if ratio is None else ratio.as_json()
 
 
 @dataclass
@@ -125,10 +134,7 @@ class Run:
     def as_json(self) -> dict[str, Any]:
         """An entry of `runs` in the report."""
         named = ("command", "code", "problem", "baseline_seconds", "policy_seconds")
-        ratio = self.ratio
-        return {name: getattr(self, name) for name in named} | {
-            "ratio": ratio and ratio.as_json(),
-        }
+        return {name: getattr(self, name) for name in named} | {"ratio": numbers(self.ratio)}
 
 
 @dataclass
@@ -181,9 +187,7 @@ class Comparison:
         """The spills, reloads and copies of all functions for each call, if they were counted."""
         if not self.counted or not any(built.spills for built in self.counted):
             return None
-        plain, changed = (
-            sum(sum(costs.values()) for costs in built.spills.values()) for built in self.counted
-        )
+        plain, changed = (sum(built.file_spills().values()) for built in self.counted)
         return plain, changed
 
     @property
@@ -191,10 +195,7 @@ class Comparison:
         """The spill costs of the files in which both have some, policy over baseline."""
         if not self.counted:
             return None
-        plain, changed = (
-            {path: sum(costs.values()) for path, costs in built.spills.items()}
-            for built in self.counted
-        )
+        plain, changed = (built.file_spills() for built in self.counted)
         both = [path for path in plain if plain[path] and changed.get(path)]
         return Ratio.of(changed[path] / plain[path] for path in both)
 
@@ -232,24 +233,22 @@ class Comparison:
         }
         if self.compared:
             plain, changed = self.baseline[0], self.policy[0]
-            size, spent = self.size, self.compile_time
             if self.spills:
-                ratio = self.spill_ratio
                 entry["spills"] = {
                     "baseline": self.spills[0],
                     "policy": self.spills[1],
-                    "files": ratio and ratio.as_json(),
+                    "files": numbers(self.spill_ratio),
                 }
             entry |= {
                 "baseline_bytes": plain.bytes,
                 "policy_bytes": changed.bytes,
                 "total_ratio": self.total,
-                "size": size and size.as_json(),
+                "size": numbers(self.size),
                 "identical": self.identical(),
                 "decisions": self.decisions.made,
                 "modules": self.decisions.finished + self.decisions.failed,
                 "fallbacks": self.decisions.failed,
-                "compile": spent and spent.as_json(),
+                "compile": numbers(self.compile_time),
                 "baseline_seconds": [built.seconds for built in self.baseline],
                 "policy_seconds": [built.seconds for built in self.policy],
                 "runs": [ran.as_json() for ran in self.runs],
@@ -291,23 +290,21 @@ class Report:
     @property
     def problems(self) -> list[str]:
         """The problems of all programs."""
-        several = len(self.programs) > 1
-        return [
-            f"{one.program.name}: {text}" if several else text
-            for one in self.programs
-            for text in one.problems
-        ]
+        return [self.named(one, text) for one in self.programs for text in one.problems]
+
+    def named(self, one: Comparison, text: str) -> str:
+        """The text with the program's name, if there are several programs."""
+        return f"{one.program.name}: {text}" if len(self.programs) > 1 else text
 
     def as_json(self) -> dict[str, Any]:
         """The report as docs/validation.md describes it."""
-        size, spent = self.size, self.compile_time
         return {
             "format": "mlbridge-validation",
             "version": 1,
             "confidence": CONFIDENCE,
             "unit": "object" if len(self.programs) == 1 else "program",
-            "size": size and size.as_json(),
-            "compile": spent and spent.as_json(),
+            "size": numbers(self.size),
+            "compile": numbers(self.compile_time),
             "problems": self.problems,
             "programs": [one.as_json() for one in self.programs],
         }

@@ -11,7 +11,6 @@ the command that does both.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
@@ -20,7 +19,7 @@ import os
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,7 @@ from .claiming import file_errors
 from .corpus.resolve import module_files, opened
 from .errors import InvalidArgument, InvalidModel, NotFound
 from .outputs import write_whole
+from .progress import shown
 from .reading import parse_json, read_file, shortly
 
 _log = logging.getLogger("mlbridge")
@@ -193,7 +193,7 @@ def _count(
     with ThreadPoolExecutor(jobs) as pool:
         try:
             each = pool.map(tried, modules)
-            for one in _shown(each, len(modules), "triplets", "module", progress):
+            for one in shown(each, len(modules), "module", progress, "triplets"):
                 if one is not None:
                     good += 1
                     lines.update(one)
@@ -218,16 +218,6 @@ def _run(command: Sequence[str], given: bytes, name: str) -> bytes:
         text = " ".join(" ".join(n for n in lines if "(ignoring " not in n).split())[:500]
         raise InvalidModel(f"{name}: {command[0]} ended with {done.returncode}: {text}")
     return done.stdout
-
-
-def _shown(items: Iterable[Any], total: int, what: str, unit: str, progress: bool) -> Iterable[Any]:
-    """The items, with a bar on a terminal if tqdm is installed."""
-    with contextlib.suppress(ImportError):
-        from tqdm import tqdm
-
-        hidden = None if progress else True
-        items = tqdm(items, what, total, unit=unit, disable=hidden, leave=False)
-    return items
 
 
 def _names(listed: str) -> dict[str, list[str]]:
@@ -270,7 +260,7 @@ def train(
     relation = _normalised(random.uniform(-bound, bound, (true.shape[2], dimensions)))
     batches = math.ceil(len(heads) / BATCH)
     loss = 0.0
-    for _ in _shown(range(epochs), epochs, "training", "epoch", progress):
+    for _ in shown(range(epochs), epochs, "epoch", progress, "training"):
         entity, loss = _normalised(entity), 0.0
         for batch in np.array_split(random.permutation(len(heads)), batches):
             h, t, r = heads[batch], tails[batch], relations[batch]
@@ -343,13 +333,7 @@ def read(path: str | os.PathLike[str]) -> tuple[int, str]:
         vector = next(iter(parse_json(data)[SECTIONS[0]].values()))
         if not isinstance(vector, list) or not vector:
             raise ValueError("a vector has no numbers")
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        StopIteration,
-    ) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, StopIteration) as error:
         why = f"{type(error).__name__}: {shortly(error)}"
         raise InvalidModel(f"{path}: not a vocabulary: {why}") from None
     return len(vector), hashlib.sha256(data).hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import struct
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 import mlbridge
 from mlbridge import Signature, TensorSpec, Turn
 from mlbridge.driving import Step
-from serving import running
+from serving import on_a_thread, running
 from wire import Peer, connected, fake_server, protocol
 
 PICK = Signature([TensorSpec("sizes", "int64", [None])], [TensorSpec("which", "int64")])
@@ -30,11 +29,11 @@ class Workshop:
     def __init__(self) -> None:
         self.log: list[str] = []
 
-    def reset(self, context: str, seed: int) -> Turn:
+    def reset(self, unit: str, seed: int) -> Turn:
         """So many things."""
         self.sizes = list(range(1, seed + 1))
         self.log = []
-        if context == "unknown":
+        if unit == "unknown":
             return Turn("nobody", {})
         return Turn("pick", {"sizes": self.sizes})
 
@@ -66,26 +65,9 @@ def decide(agent: str, observation: Mapping[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def workshop_at(uri: str, environment: Workshop | None = None) -> Iterator[str]:
-    servers: list[mlbridge.Server] = []
-    listening = threading.Event()
-
-    def ready(server: mlbridge.Server) -> None:
-        servers.append(server)
-        listening.set()
-
-    thread = threading.Thread(
-        target=mlbridge.serve_environment,
-        args=(environment or Workshop(), uri, AGENTS),
-        kwargs={"ready": ready, "keep_serving": True},
-    )
-    thread.start()
-    assert listening.wait(20)
-    try:
-        yield servers[0].address
-    finally:
-        servers[0].stop()
-        thread.join(20)
-        assert not thread.is_alive()
+    served = (environment or Workshop(), uri, AGENTS)
+    with on_a_thread(mlbridge.serve_environment, *served, keep_serving=True) as state:
+        yield state.uri
 
 
 @pytest.fixture(params=["unix", "shm", "pipe"])
@@ -119,7 +101,7 @@ def test_several_agents_are_driven_in_turn(uri: str, serdes: str) -> None:
                 "paint": {"size": 1},
             }
             assert turns == ["pick", "paint"] * 3 + ["paint"]
-            # Of the agent that acts next, since it acted; at the end of the one that acted last.
+            # Rewards since it acted of the agent that acts next; at the end, of the last one.
             assert rewards == [0.0, 1.5, 3.0, 1.5, 2.0, 1.0]
             assert driver.rewards == {"pick": 1.5, "paint": 1.0}
             assert environment.log == PLAYED
@@ -217,28 +199,12 @@ def test_an_action_is_chosen_for_each_agent_among_those_allowed(tmp_path: Path) 
 
 def test_a_recording_passes_the_agents_on(tmp_path: Path) -> None:
     asked, recorded = f"unix:{tmp_path}/asked", f"unix:{tmp_path}/recorded"
-    servers: list[mlbridge.Server] = []
-    listening = threading.Event()
-
-    def ready(server: mlbridge.Server) -> None:
-        servers.append(server)
-        listening.set()
-
-    with running(policy, asked, AGENTS):
-        thread = threading.Thread(
-            target=mlbridge.forward,
-            args=(f"{asked}?record={tmp_path}/recordings", recorded),
-            kwargs={"ready": ready},
-        )
-        thread.start()
-        assert listening.wait(20)
+    uri = f"{asked}?record={tmp_path}/recordings"
+    with running(policy, asked, AGENTS), on_a_thread(mlbridge.forward, uri, recorded):
         pick = mlbridge.open(recorded, PICK, agent="pick", deadline=20)
         paint = mlbridge.open(recorded, PAINT, agent="paint", deadline=20)
         assert pick.evaluate_scalar(sizes=[4, 9, 2]) == 1
         assert paint.evaluate(size=7)["rgb"].tolist() == [0, 0, 7]
-        servers[0].stop()
-        thread.join(20)
-        assert not thread.is_alive()
     (path,) = (tmp_path / "recordings").iterdir()
     first, second = mlbridge.Recording(path).episodes()
     assert (first.agent, first.signature) == ("pick", PICK)

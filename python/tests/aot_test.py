@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from sampling import nightly
 import mlbridge
 from mlbridge import _core
 from mlbridge.cli import main
+from serving import at_once
 
 onnx = pytest.importorskip("onnx")
 from onnx import helper  # noqa: E402
@@ -269,9 +269,7 @@ def test_metadata_and_signature_come_along(small: Path) -> None:
 
 
 def test_threads_share_one_model(small: Path) -> None:
-    model = mlbridge.Model.open(f"aot:{small}/small.so")
-    assert model.model_signature
-    model.bind(model.model_signature)
+    model = mlbridge.open(f"aot:{small}/small.so").model
     wrong = []
     done = []
 
@@ -285,11 +283,7 @@ def test_threads_share_one_model(small: Path) -> None:
                 wrong.append(seed)
         done.append(seed)
 
-    threads = [Thread(target=ask, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(ask, 4)
     assert not wrong
     assert len(done) == 4
 

@@ -15,6 +15,7 @@ import pytest
 
 import mlbridge
 from mlbridge import Signature, TensorSpec
+from serving import at_once
 
 SUM = Signature([TensorSpec("x", "float32", [-1])], [TensorSpec("y", "float32", [1])])
 
@@ -60,11 +61,7 @@ def ask(uri: str, rows: Sequence[Any]) -> list[Any]:
         except mlbridge.Error as error:
             answers[k] = error
 
-    threads = [threading.Thread(target=one, args=(k,)) for k in range(len(rows))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    at_once(one, len(rows))
     return answers
 
 
@@ -132,11 +129,7 @@ def test_rows_of_every_kind(address: str) -> None:
     answers: dict[int, Any] = {}
     connected = threading.Barrier(5)
     with Serving(address, policy, signature, max_batch=5, max_wait=600.0) as serving:
-        threads = [threading.Thread(target=one, args=(k,)) for k in range(5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        at_once(one, 5)
     assert serving.statistics.batches == 1
     for k in range(5):
         assert str(answers[k]["s"]) == f"é{k}"

@@ -16,7 +16,7 @@ import pytest
 
 import mlbridge
 from mlbridge import Signature, TensorSpec
-from serving import SMALL, running
+from serving import SMALL, at_once, running
 
 VARIABLE = Signature(
     [TensorSpec("nodes", "float32", [None, 2], [4, 0]), TensorSpec("names", str, [2])],
@@ -249,11 +249,7 @@ def test_a_function_asked_by_many_threads() -> None:
             if got != number + k:
                 wrong.append((number, k, got))
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    at_once(work, 8)
     assert not wrong
 
 

@@ -282,7 +282,7 @@ def tried(call: Callable[[Path], int], file: Path, capsys: Any) -> None:
     err = capsys.readouterr().err
     if code:
         assert code in (1, 2), code
-        # Of an addition each file that is not recorded has a line, before the one that ends it.
+        # Each file of an addition that is not recorded has a line, before the one that ends it.
         lines = [
             line
             for line in err.splitlines()

@@ -20,6 +20,7 @@ import pytest
 
 import mlbridge
 from mlbridge.driving import Step
+from serving import on_a_thread, running
 from wire import connected, protocol
 
 SIGNATURE = mlbridge.Signature(
@@ -35,11 +36,11 @@ SIGNATURE = mlbridge.Signature(
 class Countdown:
     """Counts down from the seed by what the driver takes."""
 
-    def reset(self, context: str, seed: int) -> Mapping[str, Any]:
+    def reset(self, unit: str, seed: int) -> Mapping[str, Any]:
         """An observation."""
-        if context == "broken":
+        if unit == "broken":
             raise FileNotFoundError("no module 'broken'")
-        self.left, self.about, self.trace = seed, context, list[float]()
+        self.left, self.about, self.trace = seed, unit, list[float]()
         return self.observation()
 
     def step(self, action: Mapping[str, Any]) -> Step[Mapping[str, Any], float]:
@@ -60,26 +61,9 @@ class Countdown:
 
 @contextlib.contextmanager
 def environment_at(uri: str, **options: Any) -> Iterator[threading.Thread]:
-    servers: list[mlbridge.Server] = []
-    listening = threading.Event()
-
-    def ready(server: mlbridge.Server) -> None:
-        servers.append(server)
-        listening.set()
-
-    thread = threading.Thread(
-        target=mlbridge.serve_environment,
-        args=(Countdown(), uri, SIGNATURE, {"actions": "7"}),
-        kwargs={"ready": ready} | options,
-    )
-    thread.start()
-    assert listening.wait(20)
-    try:
-        yield thread
-    finally:
-        servers[0].stop()
-        thread.join(20)
-        assert not thread.is_alive()
+    served = (Countdown(), uri, SIGNATURE, {"actions": "7"})
+    with on_a_thread(mlbridge.serve_environment, *served, **options) as state:
+        yield state.thread
 
 
 @pytest.fixture(params=["unix", "pipe", "rendezvous"])
@@ -204,13 +188,11 @@ def test_models_are_asked_and_environments_driven(uri: str, tmp_path: Path) -> N
     with environment_at(uri), pytest.raises(mlbridge.Mismatch, match="driven, not asked"):
         mlbridge.open(uri, SIGNATURE, deadline=20)
     other = f"unix:{tmp_path}/model"
-    with mlbridge.Server(other, SIGNATURE) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(lambda o, c: 1,))
-        thread.start()
-        with pytest.raises(mlbridge.Mismatch, match="asked, not driven"):
-            mlbridge.drive(other, deadline=20)
-        server.stop()
-        thread.join(20)
+    with (
+        running(lambda o, c: 1, other, SIGNATURE),
+        pytest.raises(mlbridge.Mismatch, match="asked, not driven"),
+    ):
+        mlbridge.drive(other, deadline=20)
 
 
 def test_nobody_there_is_an_error_at_once(tmp_path: Path) -> None:

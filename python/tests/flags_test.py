@@ -367,7 +367,7 @@ def test_a_blank_in_a_log_or_model_needs_no_quotes(
     out, err = capsys.readouterr()
     assert f"-{site}-model=native:{place}/my%20model.onnx?record={place}/my%20log" in out.split()
     assert err == ""
-    # Those of phase ordering are paths.
+    # The logs of phase ordering are paths.
     assert main(["flags", "phase-ordering", *named, "--log", f"{place}/my log"]) == 0
     out, err = capsys.readouterr()
     assert f"'-phase-ordering-log={place}/my log'" in out
@@ -560,13 +560,13 @@ def test_the_fingerprint_is_of_what_decides(
     place: Path, capsys: pytest.CaptureFixture[str], changed: str
 ) -> None:
     """A compiler cache, which compares command lines, sees that it is another one."""
-    its = ["--plugin", f"{place}/plugin.so", "--model", f"native:{place}/policy.onnx"]
-    before = flags(capsys, *its)
+    stated = ["--plugin", f"{place}/plugin.so", "--model", f"native:{place}/policy.onnx"]
+    before = flags(capsys, *stated)
     os.utime(place / "policy.onnx", (1, 1))
-    assert flags(capsys, *its) == before
+    assert flags(capsys, *stated) == before
     (place / changed).write_bytes(b"other")
-    assert flags(capsys, *its) != before
-    assert options(flags(capsys, *its)) == options(before)
+    assert flags(capsys, *stated) != before
+    assert options(flags(capsys, *stated)) == options(before)
 
 
 @clang
@@ -637,7 +637,7 @@ def test_a_wrapper_fails_if_something_is_gone(tmp_path: Path, gone: str) -> None
         (["--model", "native:no.onnx"], "is not there"),
         (["--model", "function:fail-at"], "fails at step 0, as asked"),
         (["--compiler", "clang-99"], "there is no command clang-99"),
-        (["--model", "function:stop", "-o", "no/such/folder"], "-o no/such/folder: No such file"),
+        (["--model", "function:stop", "-o", "no/such/folder"], "-o: no/such/folder can't be written"),
     ],
 )
 def test_wrappers_that_could_not_work_are_not_written(

@@ -53,7 +53,7 @@ def test_a_row_for_each_request(recorded: Path) -> None:
     assert [row["episode"] for row in rows] == ["a", "a", "b"]
     assert [row["step"] for row in rows] == [0, 1, 0]
     assert [row["action"] for row in rows] == [6, 7, 6]
-    assert rows[1]["x"] == [1, 1, 2, 3] and rows[1]["context"] == "f.c"
+    assert rows[1]["x"] == [1, 1, 2, 3] and rows[1]["unit"] == "f.c"
     assert table["reward"].to_pylist() == [0.5, 0.5, 0.5, 0.0]
     assert table["outcome"].to_pylist() == ["OK", "OK", "OK", None]
     assert all(row["wait"] > 0 and row["time"] > 0 for row in rows)

@@ -19,6 +19,7 @@ import pytest
 import mlbridge
 from mlbridge import LoadedModel, Signature, TensorSpec
 from mlbridge.cli import main
+from serving import at_once
 
 SIGNATURE = "(x: float32[4]) -> (y: float32[2])"
 WEIGHTS = np.arange(8, dtype=np.float32).reshape(4, 2) / 7
@@ -93,11 +94,7 @@ def ask_together(uri: str, rows: list[Any], **options: Any) -> list[Any]:
     def one(k: int) -> None:
         answers[k] = runners[k].evaluate(x=np.asarray(rows[k], np.float32))["y"]
 
-    threads = [threading.Thread(target=one, args=(k,)) for k in range(len(rows))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    at_once(one, len(rows))
     return answers
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import mlbridge
 from mlbridge import Signature, TensorSpec, files, onnx_files
 from mlbridge.inspection import inspect
+from serving import running
 
 pytestmark = pytest.mark.skipif(
     files.find_component("engine", "onnx") is None or not importlib.util.find_spec("onnxruntime"),
@@ -258,15 +258,11 @@ def test_one_compiler_without_rows_does_not_end_the_server(tmp_path: Path, addre
         layer_weights("GRU", np.random.default_rng(1)),
     )
     model = onnx_files.load_onnx(path)
-    with mlbridge.Server(address, model.signature, model.metadata) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(model.policy,))
-        thread.start()
+    with running(model.policy, address, model.signature, metadata=model.metadata):
         runner = mlbridge.open(address)
         with pytest.raises(mlbridge.PolicyFailed, match="GRU 'layer' got a sequence"):
             runner.evaluate(x=np.ones((0, 1, 3), np.float32))
         assert runner.evaluate(x=np.ones((2, 1, 3), np.float32))["h"].shape == (1, 1, 2)
-        server.stop()
-        thread.join()
 
 
 @pytest.mark.parametrize("ir_version", [3, 8])
@@ -285,15 +281,11 @@ def test_an_input_with_a_default_is_never_ignored(
     more = Signature([*less.inputs, TensorSpec("scale", "float32", (1,))], less.outputs)
     assert inspect(path).metadata["onnx.defaults"] == "scale"
     model = onnx_files.load_onnx(path)
-    with mlbridge.Server(address, model.signature, model.metadata) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(model.policy,))
-        thread.start()
+    with running(model.policy, address, model.signature, metadata=model.metadata):
         for uri in (f"onnx:{path}", f"native:{path}", address):
             assert mlbridge.open(uri, less).evaluate(x=[1, 3])["y"].tolist() == [2, 6]
             with pytest.raises(mlbridge.Mismatch, match="'scale', for which the model has a def"):
                 mlbridge.open(uri, more)
-        server.stop()
-        thread.join()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -9,11 +9,15 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mlbridge.outputs import write_whole
+from mlbridge.corpus import store
+from mlbridge.errors import LimitExceeded
+from mlbridge.outputs import replace_whole, write_whole
+from mlbridge.training.folder import write_json
 
 
 def names(folder: Path) -> list[str]:
@@ -72,16 +76,34 @@ def test_the_terminal_is_no_file_to_replace(tmp_path: Path) -> None:
     assert output.read_bytes() == b"whole"
 
 
+def test_a_link_in_a_folder_of_commands_is_replaced(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    replace_whole(link, b"new")
+    assert (link.is_symlink(), link.read_bytes(), target.read_bytes()) == (False, b"new", b"old")
+
+
+WRITERS: list[Callable[[Path, bytes], None]] = [
+    lambda place, data: write_whole(place, data, executable=True),
+    store.write,
+    lambda place, data: write_json(place, data.decode()),
+]
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=["output", "corpus", "training"])
 @pytest.mark.parametrize("before", [b"before", None])
-def test_a_full_disk_leaves_what_was_there(before: bytes | None, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_what_was_there(
+    before: bytes | None, write: Callable[[Path, bytes], None], tmp_path: Path
+) -> None:
     place = tmp_path / "file"
     if before is not None:
         place.write_bytes(before)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8, limits[1]))  # as if there were no more room
     try:
-        with pytest.raises(OSError, match="file"):
-            write_whole(place, b"longer than that", executable=True)
+        with pytest.raises((OSError, LimitExceeded), match="file"):
+            write(place, b"longer than that")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert names(tmp_path) == (["file"] if before is not None else [])

@@ -116,7 +116,7 @@ def test_episodes_come_back_as_arrays(recorded: tuple[Path, list[tuple[Any, ...]
     assert recording.signature == SIGNATURE and recording.metadata["note"] == "shown"
     one, two = recording.episodes()
     assert recording.damage == ""
-    assert (one.agent, one.episode, one.context, len(one)) == ("inliner", "one", "one.c", 3)
+    assert (one.agent, one.episode, one.unit, len(one)) == ("inliner", "one", "one.c", 3)
     assert one.signature == SIGNATURE
     assert one.outcome is not None and one.outcome.ok
     for k, observation in enumerate(one.observations):
@@ -148,7 +148,7 @@ def test_a_replay_answers_alike(
         # Another agent and place: any equal inputs do.
         assert runner.evaluate(**features(2))["action"] in (2, 5)
         runner.begin_episode("one", "one.c")
-        with pytest.raises(PolicyFailed, match=r"step 0 of context 'one\.c'.*with other inputs"):
+        with pytest.raises(PolicyFailed, match=r"step 0 of unit 'one\.c'.*with other inputs"):
             runner.evaluate(**{**features(0), "name": "new"})
         runner.begin_episode("three", "three.c")
         with pytest.raises(PolicyFailed, match=r"\.mlbrec: step 0.*not recorded"):
@@ -279,8 +279,8 @@ def test_episodes_can_be_written_and_read_again(
     again = Recording(tmp_path / "again.mlbrec")
     assert (again.signature, again.model) == (SIGNATURE, "function:f")
     for one, other in zip(episodes, again.episodes(), strict=True):
-        assert (one.agent, one.episode, one.context, one.outcome) == (
-            (other.agent, other.episode, other.context, other.outcome)
+        assert (one.agent, one.episode, one.unit, one.outcome) == (
+            (other.agent, other.episode, other.unit, other.outcome)
         )
         assert one.signature == other.signature
         assert one.rewards.tolist() == other.rewards.tolist()

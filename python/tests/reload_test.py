@@ -42,23 +42,20 @@ def test_a_renamed_file_is_taken_and_one_that_does_not_fit_is_not(
     engine: str, tmp_path: Path
 ) -> None:
     place = put(engine, tmp_path, 2)
-    model = mlbridge.Model.open(f"{engine}:{place}?reload=0")
-    assert model.model_signature is not None
-    model.bind(model.model_signature)
-    runner = model.new_runner()
+    runner = mlbridge.open(f"{engine}:{place}?reload=0")
     assert runner.evaluate_scalar(x=[10]) == 20
     put(engine, tmp_path, 3)
     assert runner.evaluate_scalar(x=[10]) == 30
     put(engine, tmp_path, 4, output="z")
     assert runner.evaluate_scalar(x=[10]) == 30
-    statistics = model.statistics()
+    statistics = runner.model.statistics()
     assert (statistics["reload.loaded"], statistics["reload.failed"]) == ("1", "1")
     assert "another signature" in statistics["reload.error"]
     put(engine, tmp_path, 5)
     assert runner.evaluate_scalar(x=[10]) == 50
     place.write_text("damaged in place")
     assert runner.evaluate_scalar(x=[10]) == 50
-    assert model.new_runner().evaluate_scalar(x=[1]) == 5
+    assert runner.model.new_runner().evaluate_scalar(x=[1]) == 5
 
 
 def test_new_weights_of_a_compiled_network_are_taken(tmp_path: Path) -> None:
@@ -71,10 +68,7 @@ def test_new_weights_of_a_compiled_network_are_taken(tmp_path: Path) -> None:
     shared = tmp_path / "policy.so"
     made = export(tmp_path / "first.onnx", 2)
     assert main(["aot", str(made), "--shared", "--weights", "external", "-o", str(shared)]) == 0
-    model = mlbridge.Model.open(f"aot:{shared}?weights={weights(3)}?reload=0")
-    assert model.model_signature is not None
-    model.bind(model.model_signature)
-    runner = model.new_runner()
+    runner = mlbridge.open(f"aot:{shared}?weights={weights(3)}?reload=0")
     assert runner.evaluate_scalar(x=[10]) == 30
     weights(4)
     assert runner.evaluate_scalar(x=[10]) == 40
@@ -106,10 +100,7 @@ def test_external_data_is_read_with_its_file(
     place = tmp_path / "policy.onnx"
     put_apart(2)
     (tmp_path / "fresh.onnx").rename(place)
-    model = mlbridge.Model.open(f"{engine}:{place}?reload=0")
-    assert model.model_signature is not None
-    model.bind(model.model_signature)
-    runner = model.new_runner()
+    runner = mlbridge.open(f"{engine}:{place}?reload=0")
     assert runner.evaluate_scalar(x=[10]) == 20
     put_apart(3)
     assert runner.evaluate_scalar(x=[10]) == 20  # as the page says

@@ -211,13 +211,13 @@ def test_the_context_says_who_asks(address: str) -> None:
         return 0
 
     with running(policy, address, SMALL) as server:
-        first = server.open(episode="e1", context="a.c", agent="inliner")
+        first = server.open(episode="e1", unit="a.c", agent="inliner")
         first.evaluate()
         first.evaluate()
-        second = first.model.new_runner(episode="e2", context="b.c")
+        second = first.model.new_runner(episode="e2", unit="b.c")
         second.evaluate()
         first.evaluate()
-    told = [(c.episode, c.context, c.agent, c.step) for c in seen]
+    told = [(c.episode, c.unit, c.agent, c.step) for c in seen]
     assert told == [
         ("e1", "a.c", "inliner", 0),
         ("e1", "a.c", "inliner", 1),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -68,3 +69,28 @@ def running(
         finally:
             server.stop()
             thread.join(30)
+
+
+def at_once(work: Callable[[int], object], count: int) -> None:
+    """Call `work` with 0, 1, … on a thread each, and wait for all of them."""
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+
+@contextlib.contextmanager
+def on_a_thread(serve: Callable[..., object], *arguments: Any, **named: Any) -> Iterator[Running]:
+    """A function that serves until it is stopped, such as mlbridge.forward, once it listens."""
+    listening = queue.SimpleQueue[mlbridge.Server]()
+    named["ready"] = listening.put
+    thread = threading.Thread(target=serve, args=arguments, kwargs=named)
+    thread.start()
+    server = listening.get(timeout=20)
+    try:
+        yield Running(server, thread, server.address)
+    finally:
+        server.stop()
+        thread.join(20)
+        assert not thread.is_alive()

@@ -38,7 +38,7 @@ def policy(observation: Mapping[str, Any], context: mlbridge.CallContext) -> dic
 class Counting:
     """Shows the sum of the last action's numbers."""
 
-    def reset(self, context: str, seed: int) -> dict[str, Any]:
+    def reset(self, unit: str, seed: int) -> dict[str, Any]:
         """Nothing yet."""
         return {"x": np.zeros(4, np.float32), "k": 0}
 

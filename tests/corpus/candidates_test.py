@@ -55,7 +55,7 @@ def test_a_list_is_written_as_it_was_read(tmp_path: Path) -> None:
 
 
 def measured(program: str, stock: int, **sizes: int | None) -> Measured:
-    """Of candidates that are called as their passes."""
+    """A module measured with candidates that are called as their passes."""
     return Measured(program, stock, {Candidate(n, n).key: size for n, size in sizes.items()})
 
 
@@ -84,11 +84,11 @@ def test_a_portfolio_may_begin_with_what_continues_the_stock_pipeline() -> None:
 def test_measured_once_and_kept(mine: Path, tmp_path: Path) -> None:
     source, kept = corpus.open(mine), tmp_path / "sizes.jsonl"
     found = candidates.measure(source, list(source), [SMALL, LARGE, AFTER], kept)
-    assert {its.program for its in found.values()} == {"sums", "branches"}
-    for its in found.values():
-        small, large = its.sizes[SMALL.key], its.sizes[LARGE.key]
+    assert {one.program for one in found.values()} == {"sums", "branches"}
+    for one in found.values():
+        small, large = one.sizes[SMALL.key], one.sizes[LARGE.key]
         assert small is not None and large is not None
-        assert its.best([SMALL, LARGE]) == min(its.stock, small) < large
+        assert one.best([SMALL, LARGE]) == min(one.stock, small) < large
     lines = kept.read_bytes()
     kept.write_bytes(lines + b'{"module": "cut')
     assert candidates.measure(source, list(source), [LARGE], kept) == found
@@ -101,8 +101,8 @@ def test_measured_once_and_kept(mine: Path, tmp_path: Path) -> None:
 def test_a_candidate_that_crashes_is_left_out(mine: Path, tmp_path: Path) -> None:
     source = corpus.open(mine)
     found = candidates.measure(source, list(source), [CRASH, SMALL], tmp_path / "sizes.jsonl")
-    for its in found.values():
-        assert its.sizes[CRASH.key] is None and its.sizes[SMALL.key] is not None
+    for one in found.values():
+        assert one.sizes[CRASH.key] is None and one.sizes[SMALL.key] is not None
 
 
 def test_the_command_prints_and_writes_the_best(

@@ -91,20 +91,20 @@ def test_phase_ordering_takes_a_corpus(command: Command, mine: corpus.Corpus) ->
     for given in ("mine", mine.path, str(mine.path), corpus.open("mine")):
         env = PhaseOrdering(given, part="training")
         wanted = {str(mine.place(m)) for m in corpus.open("mine").part("training")}
-        assert set(env._session.contexts) == wanted
+        assert set(env._session.units) == wanted
     assert not cached.exists()  # nothing is extracted before its turn
     _, info = env.reset(seed=1)
-    assert info["context"] in wanted and [str(p) for p in cached.iterdir()] == [info["context"]]
+    assert info["unit"] in wanted and [str(p) for p in cached.iterdir()] == [info["unit"]]
     state = env.state()
-    Path(info["context"]).unlink()
+    Path(info["unit"]).unlink()
     _, _, terminated, _, info = env.restore(state)
-    assert not terminated and Path(info["context"]).is_file()
+    assert not terminated and Path(info["unit"]).is_file()
     env.close()
-    assert len(PhaseOrdering("mine")._session.contexts) == 4
+    assert len(PhaseOrdering("mine")._session.units) == 4
     with pytest.raises(NotFound, match="no part 'demo'"):
         PhaseOrdering("mine", part="demo")
     with pytest.raises(InvalidArgument, match="is no corpus, which alone has parts"):
-        PhaseOrdering(info["context"], part="demo")
+        PhaseOrdering(info["unit"], part="demo")
     with pytest.raises(NotFound, match="is not there"):
         PhaseOrdering("other")
 
@@ -128,12 +128,12 @@ def test_a_damaged_shard_of_an_environment(
             shard.write_bytes({"cut": whole[:middle], "empty": b"", "changed": changed}[damage])
         env = PhaseOrdering("mine")
         if shard == shards[0]:  # the other one is enough
-            contexts = {env.reset(seed=seed)[1]["context"] for seed in range(6)}
-            assert contexts == {str(mine.place(left))}
+            units = {env.reset(seed=seed)[1]["unit"] for seed in range(6)}
+            assert units == {str(mine.place(left))}
             [said] = [r.message for r in caplog.records if "left out from now on" in r.message]
             assert shard.name in said
             with pytest.raises((InvalidModel, NotFound), match=shard.name):
-                env.reset(options={"context": str(mine.place(lost))})
+                env.reset(options={"unit": str(mine.place(lost))})
             mine.place(left).unlink()
         else:
             with pytest.raises((InvalidModel, NotFound), match=r"\.parquet"):

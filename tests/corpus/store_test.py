@@ -239,8 +239,7 @@ def test_an_interrupted_addition_leaves_what_was_there(
     """At each of its writes: four shards and the manifest, before they are whole or appear."""
     place = fill(["p"], 3)
     before = corpus.open(place).modules
-    owner: Any = os if step == "fsync" else Path
-    original = getattr(owner, step)
+    original = getattr(os, step)
     for number in range(5):
         left = [True] * number
 
@@ -250,10 +249,10 @@ def test_an_interrupted_addition_leaves_what_was_there(
             left.pop()
             return original(*arguments)
 
-        monkeypatch.setattr(owner, step, interrupted)
+        monkeypatch.setattr(os, step, interrupted)
         with pytest.raises(Killed):
             fill(["q"], 8, first=100, size=store.SHARD_BYTES // 2)
-        monkeypatch.setattr(owner, step, original)
+        monkeypatch.setattr(os, step, original)
         now = corpus.open(place)
         assert now.modules == before and all(now.read(m) for m in now)
     fill(["q"], 8, first=100)

@@ -80,7 +80,7 @@ def test_a_vocabulary_of_machine_code(
     assert texts[0] == texts[1] != texts[2]
     made = json.loads(texts[0])
     assert list(made) == ["Opcodes", "Operands"]
-    # Of both targets, and of AVX by SSE's name.
+    # The opcodes are of both targets, and those of AVX have SSE's names.
     assert {"ADD", "COPY", "JCC", "CBZ", "LDR", "MULSS"} <= made["Opcodes"].keys()
     assert {"VirtualInteger32", "VirtualFloat32", "Load", "Block"} <= made["Operands"].keys()
     vectors = np.array([vector for section in made.values() for vector in section.values()])

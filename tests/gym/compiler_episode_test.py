@@ -32,16 +32,16 @@ define i32 @sum(i32 %a, i32 %b, i32 %c) {
 """
 
 
-def llc(context: str, uri: str, folder: Path) -> list[str]:
+def llc(unit: str, uri: str, folder: Path) -> list[str]:
     return [
-        *("llc-22", "-load", str(plugin("register-allocation")), context, "-o", "out.s"),
+        *("llc-22", "-load", str(plugin("register-allocation")), unit, "-o", "out.s"),
         *("-pass-remarks-output=out.yaml", "-pass-remarks-filter=regalloc"),
         f"-register-allocation-model={uri}",
         "-register-allocation-on-failure=fail",
     ]
 
 
-def cost(context: str, folder: Path) -> float:
+def cost(unit: str, folder: Path) -> float:
     assert (folder / "out.s").stat().st_size
     return -1.0 - sum(spill_costs(folder / "out.yaml").values())
 
@@ -71,7 +71,7 @@ def test_an_episode_is_a_compile(module: str) -> None:
 
 
 def _python(text: str) -> Callable[[str, str, Path], list[str]]:
-    return lambda context, uri, folder: [sys.executable, "-c", text]
+    return lambda unit, uri, folder: [sys.executable, "-c", text]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_an_answer_out_of_range_fails_the_compile(module: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of Dict observations
 def test_as_pettingzoo_knows_it(module: str) -> None:
-    def start(_: int, address: str) -> Any:
+    def start(address: str) -> Any:
         return subprocess.Popen([sys.executable, __file__, address])
 
     bounds = {
@@ -177,7 +177,7 @@ def test_as_pettingzoo_knows_it(module: str) -> None:
             "edges": [512, 2],
         }
     }
-    env = CompilerAEC(start=start, contexts=[module], bounds=bounds)
+    env = CompilerAEC(start=start, units=[module], bounds=bounds)
     try:
         api_test(env, num_cycles=30)
     finally:

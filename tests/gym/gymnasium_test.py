@@ -36,9 +36,9 @@ def phases(corpus: Path) -> Iterator[PhaseOrdering]:
     env.close()
 
 
-def countdown(*contexts: str, **options: Any) -> CompilerEnv:
-    contexts = contexts or ("module",)
-    return CompilerEnv(start=starter("countdown"), contexts=contexts, choices=3, **options)
+def countdown(*units: str, **options: Any) -> CompilerEnv:
+    units = units or ("module",)
+    return CompilerEnv(start=starter("countdown"), units=units, choices=3, **options)
 
 
 def played(env: CompilerEnv, seed: int) -> tuple[list[int], float, bool, dict[str, Any]]:
@@ -78,7 +78,7 @@ def test_gymnasiums_own_check(corpus: Path, which: str) -> None:
 def test_an_episode_of_passes(phases: PhaseOrdering) -> None:
     actions, total, truncated, info = played(phases, 7)
     assert 0 < total < 1
-    assert info["context"].endswith(".bc")
+    assert info["unit"].endswith(".bc")
     shown = phases.render()
     assert shown is not None and len(shown.splitlines()) == len(actions) + 1
     assert phases.actions[actions[0]] in shown
@@ -276,7 +276,7 @@ def test_own_groups(corpus: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["kill", "hang", "fail"])
 def test_a_fault_ends_one_episode(how: str) -> None:
     env = countdown(deadline=2)
-    before, _ = env.reset(seed=1, options={"context": f"{how} 2", "seed": 9})
+    before, _ = env.reset(seed=1, options={"unit": f"{how} 2", "seed": 9})
     before, *_ = env.step(1)
     observation, reward, terminated, truncated, info = env.step(1)
     assert truncated and not terminated and reward == 0
@@ -291,7 +291,7 @@ def test_a_fault_ends_one_episode(how: str) -> None:
 def test_what_a_compiler_says_when_it_dies_reaches_the_trainer(tmp_path: Path) -> None:
     """Its own reason, not the end of the stack trace that follows it."""
 
-    def start(_: int, address: str) -> subprocess.Popen[bytes]:
+    def start(address: str) -> subprocess.Popen[bytes]:
         said = (tmp_path / "said").open("w+b")
         process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("served.py")), "countdown", address],
@@ -302,8 +302,8 @@ def test_what_a_compiler_says_when_it_dies_reaches_the_trainer(tmp_path: Path) -
         said.flush()
         return process
 
-    env = CompilerEnv(start=start, contexts=("module",), choices=3)
-    env.reset(seed=1, options={"context": "kill 1", "seed": 9})
+    env = CompilerEnv(start=start, units=("module",), choices=3)
+    env.reset(seed=1, options={"unit": "kill 1", "seed": 9})
     *_, info = env.step(1)
     assert "LLVM ERROR: cannot select: t7" in info["fault"] and "#0" not in info["fault"]
     env.close()
@@ -320,7 +320,7 @@ def test_a_render_mode_that_is_not_there(make: Any) -> None:
 def test_a_reset_that_always_fails() -> None:
     env = countdown(retries=1)
     with pytest.raises((Unavailable, mlbridge.Closed)):
-        env.reset(seed=1, options={"context": "kill 0"})
+        env.reset(seed=1, options={"unit": "kill 0"})
     env.reset(seed=1)
     env.close()
 
@@ -333,7 +333,7 @@ def test_a_module_that_cannot_be_read_is_left_out(
     empty = tmp_path / "empty.ll"
     empty.write_text('target triple = "x86_64-pc-linux-gnu"\n')
     env = PhaseOrdering([broken, empty, corpus / "f1.bc"])
-    names = {env.reset(seed=seed)[1]["context"] for seed in range(8)}
+    names = {env.reset(seed=seed)[1]["unit"] for seed in range(8)}
     assert names == {str(corpus / "f1.bc")}
     assert len([r for r in caplog.records if "left out from now on" in r.message]) == 2
     env.close()
@@ -417,7 +417,7 @@ def test_modules_for_two_machines(corpus: Path, tmp_path: Path) -> None:
     other = unoptimized(source, "--target=aarch64-linux-gnu")
     (tmp_path / "empty.bc").touch()
     with contextlib.closing(PhaseOrdering([tmp_path / "empty.bc", other, corpus / "f0.bc"])) as env:
-        names = {env.reset(seed=seed)[1]["context"] for seed in range(8)}
+        names = {env.reset(seed=seed)[1]["unit"] for seed in range(8)}
     assert names == {str(other), str(corpus / "f0.bc")}
 
 

@@ -29,8 +29,8 @@ def episode(env: PhaseOrdering, number: int, kill_at: int | None) -> tuple[int, 
     """Plays one of SEQUENCES episodes; the bytes that it came to, and what went wrong."""
     seed = number % SEQUENCES
     generator = random.Random(seed)
-    module = env._session.contexts[seed % len(env._session.contexts)]
-    _, info = env.reset(options={"context": module, "seed": seed})
+    module = env._session.units[seed % len(env._session.units)]
+    _, info = env.reset(options={"unit": module, "seed": seed})
     for step in range(100):
         if step == kill_at:
             process = env.process

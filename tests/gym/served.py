@@ -29,7 +29,7 @@ COUNTDOWN = Signature(
 class Unroller:
     """Picks loops until none is left, and how often to unroll each."""
 
-    def reset(self, context: str, seed: int) -> Turn:
+    def reset(self, unit: str, seed: int) -> Turn:
         """Three loops."""
         self.trips = [8, 1 + seed % 6, 3]
         return Turn("select", {"trips": self.trips})
@@ -46,23 +46,23 @@ class Unroller:
 
 
 class Countdown:
-    """Counts down. The context says what goes wrong: "kill 2" in the second step."""
+    """Counts down. The unit says what goes wrong: "kill 2" in the second step."""
 
-    def reset(self, context: str, seed: int) -> dict[str, Any]:
+    def reset(self, unit: str, seed: int) -> dict[str, Any]:
         """From 3 to 12."""
-        self.left, self.steps, self.context = 3 + seed % 10, 0, context
-        if context == "unreadable":
+        self.left, self.steps, self.unit = 3 + seed % 10, 0, unit
+        if unit == "unreadable":
             raise ValueError("this module cannot be read")
         self.maybe("0")
-        return {"left": self.left, "about": context}
+        return {"left": self.left, "about": unit}
 
     def maybe(self, when: str) -> None:
-        """What the context says of this step."""
-        if self.context == f"kill {when}":
+        """What the unit says of this step."""
+        if self.unit == f"kill {when}":
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.context == f"hang {when}":
+        if self.unit == f"hang {when}":
             time.sleep(60)
-        if self.context == f"fail {when}":
+        if self.unit == f"fail {when}":
             raise ValueError("the pass failed")
 
     def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, bool]:
@@ -70,17 +70,17 @@ class Countdown:
         self.left -= int(action["take"])
         self.steps += 1
         self.maybe(str(self.steps))
-        seen = {"left": self.left, "about": self.context}
+        seen = {"left": self.left, "about": self.unit}
         return seen, -1.0, self.left <= 0, self.steps == 20
 
 
 started: list[subprocess.Popen[bytes]] = []
 
 
-def starter(name: str) -> Callable[[int, str], subprocess.Popen[bytes]]:
+def starter(name: str) -> Callable[[str], subprocess.Popen[bytes]]:
     """Starts the environment `name` in a process of its own."""
 
-    def start(_: int, address: str) -> subprocess.Popen[bytes]:
+    def start(address: str) -> subprocess.Popen[bytes]:
         started.append(subprocess.Popen([sys.executable, __file__, name, address]))
         return started[-1]
 

@@ -26,7 +26,7 @@ mlbridge.serve_environment(
 """
 
 
-def start(number: int, address: str) -> subprocess.Popen[bytes]:
+def start(address: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", CHILD, address, str(TESTS)])
 
 

@@ -36,7 +36,8 @@ COMBINATIONS = list(itertools.product(*VALUES))
 
 
 def is_sampled(transport: str, serdes: str, *sides: str) -> bool:
-    """Of each transport and serdes two of the eight kinds of sides, other ones each time."""
+    """Each pair of transport and serdes runs with two of the eight kinds of sides, each pair with
+    others."""
     pair = 3 * TRANSPORTS.index(transport) + SERDES.index(serdes)
     kinds: list[tuple[str, ...]] = list(itertools.product(*VALUES[2:]))
     return kinds.index(sides) % 4 == pair % 4

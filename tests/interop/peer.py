@@ -79,9 +79,9 @@ def policy(observation: Mapping[str, Any], context: mlbridge.CallContext) -> dic
 class Mirror:
     """Shows the last action turned round, at first what the seed says."""
 
-    def reset(self, context: str, seed: int) -> Mapping[str, Any]:
+    def reset(self, unit: str, seed: int) -> Mapping[str, Any]:
         """What the seed says."""
-        if context == "fail":
+        if unit == "fail":
             raise RuntimeError("as it was asked to")
         self.steps = 0
         return {spec.name: turned(filled(i, seed)) for i, spec in enumerate(TENSORS)}
@@ -106,7 +106,7 @@ def ask(uri: str) -> str:
         for i, spec in enumerate(TENSORS):
             if not is_turned(i, answer[spec.name], round_):
                 return f"wrong output '{spec.name}' of round {round_}: {answer[spec.name]}"
-    other = model.new_runner(context="fail")
+    other = model.new_runner(unit="fail")
     try:
         other.evaluate(**{spec.name: filled(i, 1) for i, spec in enumerate(TENSORS)})
     except mlbridge.PolicyFailed:

@@ -7,7 +7,6 @@ build/test/agents.json says what was compared.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from agents import RUNNERS, answering
 from building import run
 from compiler import loading
 from once import SharedBuild
-from reports import add_row
-from runners_test import REAL, digest, real
+from same_decisions import REAL, compare, digest, kept, real
 from sampling import SAMPLED_RUNNER, nightly
 
 import mlbridge
@@ -36,7 +34,7 @@ SITES = {
 
 #: By agent and function, in a fixed order of those with the same name.
 Decisions = dict[str, list[list[int]]]
-#: Of each program the digest of its objects, and the decisions.
+#: The digest of the objects of each program, and the decisions.
 Made = dict[str, tuple[str, Decisions]]
 
 
@@ -45,7 +43,7 @@ def recorded(folder: Path) -> Decisions:
     for path in folder.glob("*.mlbrec"):
         for episode in mlbridge.Recording(path).episodes():
             taken = [int(np.ravel(v)[0]) for a in episode.actions for v in a.values()]
-            found.setdefault(f"{episode.agent} {episode.context}", []).append(taken)
+            found.setdefault(f"{episode.agent} {episode.unit}", []).append(taken)
     return {who: sorted(filter(None, them)) for who, them in found.items() if any(them)}
 
 
@@ -81,13 +79,11 @@ def made_by(runner: str, site: str, are_real: bool, folder: Path) -> Made:
 
 def reference(site: str, are_real: bool, shared_build: SharedBuild) -> Made:
     """What the networks decide when the plugin reads their files."""
-
-    def make(folder: Path) -> None:
-        (folder / "made.json").write_text(json.dumps(made_by("native", site, are_real, folder)))
-
-    folder = shared_build(f"reference-{site}-{are_real}", make)
-    read = json.loads((folder / "made.json").read_text())
-    return {name: (objects, decisions) for name, (objects, decisions) in read.items()}
+    return kept(
+        shared_build,
+        f"reference-{site}-{are_real}",
+        lambda folder: made_by("native", site, are_real, folder),
+    )
 
 
 @pytest.mark.timeout(3600)
@@ -106,6 +102,4 @@ def test_every_runner_decides_alike(
     decided = sum(
         len(one) for _, decisions in made.values() for d in decisions.values() for one in d
     )
-    row = {"site": site, "runner": runner, "programs": list(made), "decisions": decided}
-    add_row(RESULT, {**row, "identical": made == expected}, "site", "runner")
-    assert decided and made == expected
+    compare(RESULT, site, runner, made, expected, decided)

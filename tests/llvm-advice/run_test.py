@@ -25,7 +25,7 @@ ALL = (
 
 
 def decisions(folder: Path, site: str, name: str) -> list[list[float]]:
-    """Of each compiler of a `--log` folder, in the order in which they ran."""
+    """The decisions of each compiler of a `--log` folder, in the order in which they ran."""
     paths = sorted(folder.glob(f"{site}-*.log"), key=lambda path: path.stat().st_mtime_ns)
     return [
         [float(o[name].flat[0]) for c in TrainingLog(path).contexts() for o in c.observations]

@@ -8,8 +8,6 @@ build/test/llvm-advice.json says what was compared.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +21,7 @@ from beyond_llvm import asked
 from building import run
 from compiler import loading
 from once import SharedBuild
-from reports import add_row
+from same_decisions import REAL, compare, digest, kept, real
 from sampling import SAMPLED_RUNNER, nightly
 
 import mlbridge
@@ -31,14 +29,13 @@ from mlbridge.llvm_channel.log import TrainingLog
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "test" / "llvm-advice.json"
-REAL = "zlib bzip2 lz4 lua jansson cjson pugixml jsoncpp tinyxml2 double-conversion".split()
 SITES = {"inliner": "inlining_decision", "regalloc-eviction": "index_to_evict"}
 RUNNERS = ("native", "channel", "onnx", "aot", "unix", "pipe", "grpc", "tfaot")
 #: Compiles a program with this compiler: its objects.
 Build = Callable[[Sequence[str], Path], list[bytes]]
 #: For each file, what was decided in it.
 Decisions = list[list[int]]
-#: Of each program the digest of its objects, and the decisions.
+#: The digest of the objects of each program, and the decisions.
 Made = dict[str, tuple[str, Decisions]]
 
 
@@ -46,17 +43,6 @@ def small(source: Path, compiler: Sequence[str], folder: Path) -> list[bytes]:
     target = folder / "object.o"
     run(*compiler, "-Oz", "-c", source, "-o", target)
     return [target.read_bytes()]
-
-
-def real(name: str, compiler: Sequence[str], folder: Path, level: str = "-Oz") -> list[bytes]:
-    from programs.build import compile_program
-    from programs.catalog import load as catalog
-    from programs.catalog import select
-    from programs.fetch import fetch
-
-    (program,) = fetch(select(catalog(), [name]))
-    made = compile_program(program, folder / "objects", compiler, (level,))
-    return [item.object.read_bytes() for item in made]
 
 
 def programs(folder: Path, are_real: bool) -> dict[str, Build]:
@@ -90,7 +76,7 @@ def answering(runner: str, policy: Path, folder: Path) -> Iterator[str]:
 
 
 def recorded(folder: Path, name: str) -> Decisions:
-    """Of each compiler, in a fixed order."""
+    """The decisions of each compiler, in a fixed order."""
     found: Decisions = []
     for path in folder.iterdir():
         if path.suffix == ".mlbrec":
@@ -101,10 +87,6 @@ def recorded(folder: Path, name: str) -> Decisions:
         if rows:
             found.append(rows)
     return sorted(found)
-
-
-def digest(objects: list[bytes]) -> str:
-    return hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in objects)).hexdigest()
 
 
 def made_by(runner: str, site: str, are_real: bool, folder: Path) -> Made:
@@ -133,18 +115,16 @@ def made_by(runner: str, site: str, are_real: bool, folder: Path) -> Made:
 def reference(site: str, are_real: bool, shared_build: SharedBuild) -> Made:
     """What the policy decides when the plugin reads its file."""
 
-    def make(folder: Path) -> None:
+    def make(folder: Path) -> Made:
         made = made_by("native", site, are_real, folder)
         plain = {
             name: digest(build(["clang-22"], folder))
             for name, build in programs(folder, are_real).items()
         }
         assert any(made[name][0] != plain[name] for name in made), "a policy of use"
-        (folder / "made.json").write_text(json.dumps(made))
+        return made
 
-    folder = shared_build(f"reference-{site}-{are_real}", make)
-    read = json.loads((folder / "made.json").read_text())
-    return {name: (objects, decisions) for name, (objects, decisions) in read.items()}
+    return kept(shared_build, f"reference-{site}-{are_real}", make)
 
 
 @pytest.mark.timeout(3600)
@@ -161,6 +141,4 @@ def test_every_runner_decides_alike(
     expected = reference(site, are_real, shared_build)
     made = made_by(runner, site, are_real, tmp_path)
     decided = sum(len(of_file) for _, decisions in made.values() for of_file in decisions)
-    row = {"site": site, "runner": runner, "programs": list(made), "decisions": decided}
-    add_row(RESULT, {**row, "identical": made == expected}, "site", "runner")
-    assert decided and made == expected
+    compare(RESULT, site, runner, made, expected, decided)

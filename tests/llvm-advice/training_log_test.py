@@ -134,7 +134,7 @@ def test_from_and_to_recordings(tmp_path: Path) -> None:
         "(mask: int64[1, 3], progress: float32[1]) -> (index_to_evict: int64[1])"
     )
     episodes = list(recording.episodes())
-    assert [episode.context for episode in episodes] == ["first", "żółw"]
+    assert [episode.unit for episode in episodes] == ["first", "żółw"]
     for episode in episodes:
         assert episode.stacked("index_to_evict").tolist() == [[0], [1], [2]]
         assert episode.rewards.tolist() == [0.0, 2.0, 4.0]

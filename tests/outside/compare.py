@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ways import LEVELS, Way, way
+from ways import LEVELS, Configuration, way
 
 from mlbridge.elf import file_executable_bytes
 
@@ -75,7 +75,7 @@ def run(command: Sequence[str | Path], folder: Path, seconds: float, memory: int
 
 
 def compile_command(
-    way: Way, level: str, source: Path, options: Sequence[str], plugin: bool
+    way: Configuration, level: str, source: Path, options: Sequence[str], plugin: bool
 ) -> list[str]:
     cxx = source.suffix in (".C", ".cc", ".cpp")
     warnings = [] if way.gcc else ["-Wno-everything", "-Wbackend-plugin"]
@@ -86,7 +86,7 @@ def compile_command(
 
 
 def compare(
-    way: Way,
+    way: Configuration,
     level: str,
     source: Path,
     options: Sequence[str],
@@ -152,7 +152,7 @@ def clean(source: Path, folder: Path) -> bool:
     return done.code == 0 and run([program], folder, 4 * RUNNING).code == 0
 
 
-def again(way: Way, seed: int, level: str, options: Sequence[str]) -> str:
+def again(way: Configuration, seed: int, level: str, options: Sequence[str]) -> str:
     """The command that shows a verdict again, with {0} for the program."""
     script = Path(__file__).resolve()
     given = [f"--way={way.optimization}/{way.name}", f"--seed={seed}", f"--level={level}"]

@@ -22,7 +22,7 @@ from compare import UNFIT, Verdict, again, clean, compare
 from reduce import quoted, reduce
 from tally import BAD, Tally, save
 from tqdm import tqdm
-from ways import Way, ways
+from ways import Configuration, ways
 
 SUITE = "csmith"
 #: Options of the compiler, of which a program takes some.
@@ -54,7 +54,7 @@ def generate(seed: int, target: Path) -> None:
     raise RuntimeError(f"Csmith makes no program of seed {seed}: {done.stderr!r}")
 
 
-def chosen(seed: int) -> tuple[Way, str, list[str]]:
+def chosen(seed: int) -> tuple[Configuration, str, list[str]]:
     """How the program of this seed is compiled."""
     drawn = random.Random(f"way {seed}")
     all_ways = ways(seed % 100)

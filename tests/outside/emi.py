@@ -28,7 +28,7 @@ from typing import Any
 
 from tally import ROOT, Tally, save
 from tqdm import tqdm
-from ways import Way, ways
+from ways import Configuration, ways
 
 from mlbridge.elf import file_executable_bytes
 
@@ -156,7 +156,9 @@ class Subject:
         return done == [0, 0]
 
 
-def answer(subject: Subject, objects: list[Compiled], way: Way, build: Path, name: str) -> bytes:
+def answer(
+    subject: Subject, objects: list[Compiled], way: Configuration, build: Path, name: str
+) -> bytes:
     """What the program's test gives, or why it fails."""
     try:
         link_program(subject.program, objects, build / name, (way.c,))
@@ -173,7 +175,7 @@ def difference(subject: Subject, given: bytes) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def check(subject: Subject, seed: int, way: Way, tally: Tally, build: Path) -> None:
+def check(subject: Subject, seed: int, way: Configuration, tally: Tally, build: Path) -> None:
     """Compiles and runs a variant, and counts what came of it."""
     program = subject.program
     level = random.Random(f"level {seed}").choice(way.levels)

@@ -27,9 +27,9 @@ from reduce import quoted, reduce
 from sources import gcc_tests
 from tally import BAD, Tally, save
 from tqdm import tqdm
-from ways import Way, ways
+from ways import Configuration, ways
 
-#: Of each suite: whether all files are programs (None: those that say so), and its own options.
+#: For each suite, whether all files are programs (None: those that say so), and its own options.
 SUITES: dict[str, tuple[bool | None, str]] = {
     "gcc.c-torture/execute": (True, ""),
     "gcc.c-torture/compile": (False, ""),
@@ -56,7 +56,7 @@ GCC_OPTIONS = """-fnon-call-exceptions -fsignaling-nans -fno-ipa-cp -fno-tree-ve
  -fno-toplevel-reorder -flto -fno-ipa-ra -fno-tree-pre -fstack-clash-protection
  -fsanitize=undefined -fexcess-precision=standard -fno-inline-small-functions -fno-ipa-sra
  -fselective-scheduling2 -fno-tree-vrp -fcompare-debug""".split()
-#: Of a test's own options: what takes the level away, writes other files, or needs other inputs.
+#: Options of a test that take the level away, write other files, or need other inputs.
 DROPPED = re.compile(r"-(O.*|S|E|c|fdump.*|fopt-info.*|save-temps.*|flto.*|fplugin.*|w|W.*|ggdb.*)")
 LEVELS = ("O0", "O1", "O2", "O3", "Os")
 REDUCING = 300.0  # seconds
@@ -131,7 +131,7 @@ def draw(chance: random.Random, gcc: bool) -> list[str]:
     return chance.sample(known, chance.choice([0, 1, 1, 2, 2, 3, 4]))
 
 
-def sound(way: Way, source: Path, options: list[str], folder: Path) -> bool:
+def sound(way: Configuration, source: Path, options: list[str], folder: Path) -> bool:
     """Whether the stock compiler's program is right at each level: otherwise a difference is not
     the optimization's, as with -ffast-math."""
     for level in LEVELS:
@@ -154,7 +154,7 @@ def sound(way: Way, source: Path, options: list[str], folder: Path) -> bool:
     return True
 
 
-def judge(test: Test, way: Way, level: str, options: list[str]) -> Verdict:
+def judge(test: Test, way: Configuration, level: str, options: list[str]) -> Verdict:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         verdict = compare(way, level, test.source, options, folder, test.executed, succeeds=True)
@@ -166,13 +166,13 @@ def judge(test: Test, way: Way, level: str, options: list[str]) -> Verdict:
 @dataclass(frozen=True)
 class Judged:
     test: Test
-    way: Way
+    way: Configuration
     level: str
     options: tuple[str, ...]
     verdict: Verdict
 
 
-def judge_all(test: Test, all_ways: list[Way], chance: random.Random) -> list[Judged]:
+def judge_all(test: Test, all_ways: list[Configuration], chance: random.Random) -> list[Judged]:
     """A file in each way, at one of its levels; with the same options, of which GCC knows more."""
     given = {gcc: [*test.options, *draw(chance, gcc)] for gcc in (False, True)}
     found = []
@@ -182,7 +182,9 @@ def judge_all(test: Test, all_ways: list[Way], chance: random.Random) -> list[Ju
     return found
 
 
-def in_turn(chosen: Iterable[Test], all_ways: list[Way], seed: int, jobs: int) -> Iterator[Judged]:
+def in_turn(
+    chosen: Iterable[Test], all_ways: list[Configuration], seed: int, jobs: int
+) -> Iterator[Judged]:
     """Takes the next file when a job is free, so that a campaign can end at any time."""
     with ThreadPoolExecutor(jobs) as workers:
         waiting: set[Future[list[Judged]]] = set()

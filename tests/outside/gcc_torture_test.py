@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import gcc_torture
 import tally
-from ways import Way
+from ways import Configuration
 
 RUN = "int main(void) { return 0; }\n"
 PLANTED = "#ifndef ANSWER\n#define ANSWER 0\n#endif\nint main() { return ANSWER; }"
@@ -100,7 +100,7 @@ def test_a_campaign_counts(
     monkeypatch.setattr(gcc_torture, "draw", lambda chance, gcc: [])
     monkeypatch.setattr(gcc_torture, "reduce", lambda source, *rest: source)
     monkeypatch.setattr(tally, "FINDINGS", tmp_path / "outside")
-    planted = Way("phase-ordering", "shipped", ("O2",), flags)
+    planted = Configuration("phase-ordering", "shipped", ("O2",), flags)
     monkeypatch.setattr(gcc_torture, "ways", lambda seed: [planted])
     report = tmp_path / "report.json"
     monkeypatch.setattr(sys, "argv", ["gcc_torture.py", "--report", str(report)])

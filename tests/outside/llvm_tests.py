@@ -31,11 +31,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from reduce import reduce
 from sources import llvm_tests
 from tally import Tally, save
-from ways import Way, way
+from ways import Configuration, way
 
 TARGETS = "X86 AArch64 RISCV ARM PowerPC SystemZ Mips LoongArch WebAssembly".split()
 SECONDS = 60
-#: Of one finding that is made smaller.
+#: Seconds in which one finding is made smaller.
 REDUCING = 300.0
 #: What a RUN line of llc says of the machine.
 MACHINE = re.compile(
@@ -139,7 +139,7 @@ def verdict_of(case: Case, stock: bytes, folder: Path) -> Verdict:
 
 
 def verdicts(cases: Sequence[Case]) -> list[Verdict]:
-    """Of cases with one input; none if the stock compiler refuses it."""
+    """Verdicts on cases with one input; none if the stock compiler refuses it."""
     found = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -149,12 +149,12 @@ def verdicts(cases: Sequence[Case]) -> list[Verdict]:
                 stock = folder / f"stock-{len(plain)}"
                 code, _ = run(f"{case.stock.format(shlex.quote(str(case.source)))} -o {stock}")
                 plain[case.stock] = stock.read_bytes() if code == 0 and stock.is_file() else None
-            if (its := plain[case.stock]) is not None:
-                found.append(verdict_of(case, its, folder))
+            if (expected := plain[case.stock]) is not None:
+                found.append(verdict_of(case, expected, folder))
     return found
 
 
-def codegen(source: Path, ways: Sequence[Way]) -> list[Case]:
+def codegen(source: Path, ways: Sequence[Configuration]) -> list[Case]:
     """By llc, for the machine of its first RUN line."""
     text = source.read_text()
     if READS_X29 in text:
@@ -172,7 +172,7 @@ def codegen(source: Path, ways: Sequence[Way]) -> list[Case]:
     return cases
 
 
-def transforms(source: Path, ways: Sequence[tuple[Way, str]]) -> list[Case]:
+def transforms(source: Path, ways: Sequence[tuple[Configuration, str]]) -> list[Case]:
     """By opt, at each way's level."""
     cases = []
     for each, level in ways:
@@ -190,7 +190,7 @@ def transforms(source: Path, ways: Sequence[tuple[Way, str]]) -> list[Case]:
 
 
 def inputs(seed: int) -> Iterator[list[Case]]:
-    """Those of each file, of llc's and opt's by turns."""
+    """The cases of each file, by turns of llc and opt."""
     tests = llvm_tests() / "llvm" / "test"
     by_llc = [way(optimization, name, seed) for optimization, name in LLC]
     by_opt = [(way(optimization, name, seed), level) for optimization, name, level in OPT]

@@ -97,7 +97,7 @@ def test_a_test_that_is_tiled_prints_the_same(tmp_path: Path, kept: Path) -> Non
 def test_another_result_is_found(
     tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what stands for tiling that makes another number of one."""
+    """The stand-in for tiling makes another number of one."""
     run = mlir_tests.run
 
     def wrong(*command: str | Path, **options: object) -> mlir_tests.Done:

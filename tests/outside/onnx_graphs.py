@@ -55,7 +55,7 @@ KNOWN: dict[str, str] = {
     "ReduceMean": "mean of nothing is 0",
     "Slice": "A `Slice` that goes backwards ends where `ends` says",
 }
-#: Of KNOWN, where there may be nobody else to agree with.
+#: Operators of KNOWN where there may be nobody else to agree with.
 ALONE = ("OneHot", "Slice")
 RELATIVE = {"float16": 4e-3, "float32": 2e-5, "float64": 1e-6}
 #: Sums of many, whose error is that of their largest parts.
@@ -117,11 +117,7 @@ def by_engine(engine: str, net: Network, folder: Path) -> list[list[Array]]:
         if cli.main(command) != 0:
             raise mlbridge.errors.Unsupported("it isn't compiled")
         path = library
-    model = mlbridge.Model.open(f"{engine}:{path}")
-    signature = model.model_signature
-    assert signature
-    model.bind(signature)
-    runner = model.new_runner()
+    runner = mlbridge.open(f"{engine}:{path}")
     return [list(answer.values()) for answer in evaluate(runner, net)]
 
 

@@ -19,7 +19,7 @@ import emi
 import tally
 import unchanged
 from reduce import reduce
-from ways import Way
+from ways import Configuration
 
 from mlbridge.process_runner import Output, Ran
 from programs.build import Compiled
@@ -42,7 +42,7 @@ def verdict(folder: Path, *flags: str, text: str = PROGRAM, never_larger: bool =
     source.write_text(text)
     work = folder / "work"
     work.mkdir()
-    way = Way("planted", "fault", ("O2",), flags, never_larger=never_larger)
+    way = Configuration("planted", "fault", ("O2",), flags, never_larger=never_larger)
     return compare.compare(way, "O2", source, [], work).kind
 
 
@@ -225,6 +225,6 @@ def test_a_variant_is_wrong_if_it_is_so_again(
     subject = object.__new__(emi.Subject)
     subject.program, subject.output = select(load(), ["bzip2"])[0], b"2"
     counts = tally.Tally("emi", "inliner")
-    emi.check(subject, 1, Way("inliner", "shipped", ("Oz",), ()), counts, tmp_path)
+    emi.check(subject, 1, Configuration("inliner", "shipped", ("Oz",), ()), counts, tmp_path)
     assert (counts.programs, counts.changed, counts.wrong) == (1, 1, wrong)
     assert not wrong or counts.found[0].endswith("in a.c: b'1' instead of b'2'")

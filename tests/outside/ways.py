@@ -18,7 +18,7 @@ from compiler import printed_flags  # noqa: E402
 
 
 @dataclass(frozen=True)
-class Way:
+class Configuration:
     """Flags to add to a compiler's command line."""
 
     optimization: str
@@ -82,7 +82,7 @@ def random_settings(seed: int) -> str:
     return f"native:{folder / 'policy.onnx'}"
 
 
-def way(optimization: str, name: str, seed: int) -> Way:
+def way(optimization: str, name: str, seed: int) -> Configuration:
     """One of LEVELS; what is random in it, by this seed."""
     options = {
         "shipped": [],
@@ -93,7 +93,7 @@ def way(optimization: str, name: str, seed: int) -> Way:
     }
     if (optimization, name) == ("gcc-settings", "random"):
         options["random"] = ["--model", random_settings(seed)]
-    return Way(
+    return Configuration(
         optimization,
         name,
         tuple(LEVELS[optimization, name].split()),
@@ -103,6 +103,6 @@ def way(optimization: str, name: str, seed: int) -> Way:
     )
 
 
-def ways(seed: int) -> list[Way]:
+def ways(seed: int) -> list[Configuration]:
     """All of them."""
     return [way(optimization, name, seed) for optimization, name in LEVELS]

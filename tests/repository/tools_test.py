@@ -208,6 +208,8 @@ PLANTED = {
     "python/mlbridge/__init__.py": "",
     "python/mlbridge/one.py": "from .two import something\n",
     "python/mlbridge/two.py": "def f() -> None:\n    from . import one\n",
+    "demo/f.py": "def f() -> None:\n    from CompilerInterface import log_reader\n",
+    "compat/python/CompilerInterface/__init__.py": "import CompilerInterface\n",
 }
 
 
@@ -230,6 +232,7 @@ def test_an_include_against_the_rule_is_found(tmp_path: Path) -> None:
     assert [line for line in done.stdout.splitlines() if "->" not in line] == [
         "against the rule: src/core/a.h includes src/runner/b.h",
         "against the rule: src/engine/onnx/c.h includes src/engine/native/d.h",
+        "against the rule: demo/f.py imports CompilerInterface",
     ]
     (tmp_path / "src/engine/native/d.h").write_text('#include "engine/onnx/c.h"\n')
     circles = [line for line in rooms(tmp_path).stdout.splitlines() if line.startswith("circle")]

@@ -6,10 +6,11 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from compiler import serving
 
 import mlbridge
 
@@ -27,12 +28,14 @@ def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
         return
     names = [path.stem for path in networks.glob("*.onnx")]
     agents = {name: mlbridge.open(f"native:{networks}/{name}.onnx") for name in names}
-    inputs = {name: [spec.name for spec in its.signature.inputs] for name, its in agents.items()}
+    inputs = {
+        name: [spec.name for spec in agent.signature.inputs] for name, agent in agents.items()
+    }
     if runner == "aot":
         compiled = [
             name
-            for name, its in agents.items()
-            if all(min(spec.shape, default=1) > 0 for spec in its.signature.inputs)
+            for name, agent in agents.items()
+            if all(min(spec.shape, default=1) > 0 for spec in agent.signature.inputs)
         ]
         for name in compiled:
             command = [sys.executable, "-m", "mlbridge", "aot", str(networks / f"{name}.onnx")]
@@ -47,11 +50,5 @@ def answering(runner: str, networks: Path, folder: Path) -> Iterator[str]:
         asked = {name: observation[name] for name in inputs[context.agent]}
         return agents[context.agent].evaluate_scalar(**asked)
 
-    with mlbridge.Server(SERVERS[runner].format(folder)) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(policy,))
-        thread.start()
-        try:
-            yield server.address
-        finally:
-            server.stop()
-            thread.join()
+    with serving(policy, folder, place=SERVERS[runner]) as uri:
+        yield uri

@@ -167,10 +167,12 @@ def serving(
     policy: Callable[[Any, mlbridge.CallContext], Any],
     folder: Path,
     signature: mlbridge.Signature | Mapping[str, mlbridge.Signature] | None = None,
+    *,
+    place: str = "unix:{}/policy.sock",
 ) -> Iterator[str]:
-    """The URI of a policy behind a socket in this folder; it takes whatever the compiler has, or
-    this."""
-    with mlbridge.Server(f"unix:{folder}/policy.sock", signature) as server:
+    """The URI of a policy at a place in this folder, a socket unless stated; it takes whatever the
+    compiler has, or this signature."""
+    with mlbridge.Server(place.format(folder), signature) as server:
         thread = threading.Thread(target=server.serve_forever, args=(policy,))
         thread.start()
         try:

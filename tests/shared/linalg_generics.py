@@ -311,10 +311,10 @@ def drawn(seed: int, fractions: bool = False) -> Generic:
     reductions = [at for at, kind in enumerate(kinds) if kind == "reduction"]
 
     def operand(dims: Sequence[tuple[str, int]], element: str) -> Operand:
-        its = Operand(", ".join(e for e, _ in dims), tuple(n for _, n in dims), element)
-        if its.shape and choose.random() < 0.15:
-            its.stride = 2
-        return its
+        made = Operand(", ".join(e for e, _ in dims), tuple(n for _, n in dims), element)
+        if made.shape and choose.random() < 0.15:
+            made.stride = 2
+        return made
 
     inputs = []
     for _ in range(choose.randint(0, 3)):
@@ -343,8 +343,8 @@ def drawn(seed: int, fractions: bool = False) -> Generic:
         inputs.append(operand(missing, t))
     made = Generic(kinds, inputs, outputs, tensors=choose.random() < 0.5, fractions=fractions)
     terms = []
-    for at, its in enumerate(inputs):
-        made.body.append(converted(f"%x{at}", its.element, t, f"y{at}"))
+    for at, one in enumerate(inputs):
+        made.body.append(converted(f"%x{at}", one.element, t, f"y{at}"))
         terms.append(f"%y{at}")
     if choose.random() < 0.25 and t not in SMALL:
         loop = choose.randrange(len(kinds))
@@ -381,8 +381,8 @@ def drawn(seed: int, fractions: bool = False) -> Generic:
         if choose.random() < 0.05 and terms:
             made.yields[-1] = term  # the last one stays
     if not made.tensors and choose.random() < 0.3:
-        for at, its in enumerate(inputs):
-            if (its.memref, its.stride) == (outputs[0].memref, 1):
+        for at, one in enumerate(inputs):
+            if (one.memref, one.stride) == (outputs[0].memref, 1):
                 made.same = (at, len(inputs))
                 made.hidden = choose.choice(("call", "select"))
                 break

@@ -52,7 +52,7 @@ RANDOM = ("--model", "function:random?seed=5")
 
 
 @dataclass(frozen=True)
-class Way:
+class Configuration:
     """An optimization as it is asked for."""
 
     optimization: str
@@ -68,15 +68,15 @@ class Way:
 
 
 WAYS = [
-    Way("register-allocation"),
-    Way("register-allocation", (*RANDOM, "--effort", "1")),
-    Way("register-allocation", (*RANDOM, "--effort", "0")),
-    Way("regalloc-eviction", level="-Oz"),
-    Way("phase-ordering", ("--effort", "3"), "-Oz"),
-    Way("phase-ordering", ("--effort", "0"), "-Oz"),
-    Way("inliner", level="-Oz"),
-    Way("loop-distribution", RANDOM),
-    Way("polly-tiling"),
+    Configuration("register-allocation"),
+    Configuration("register-allocation", (*RANDOM, "--effort", "1")),
+    Configuration("register-allocation", (*RANDOM, "--effort", "0")),
+    Configuration("regalloc-eviction", level="-Oz"),
+    Configuration("phase-ordering", ("--effort", "3"), "-Oz"),
+    Configuration("phase-ordering", ("--effort", "0"), "-Oz"),
+    Configuration("inliner", level="-Oz"),
+    Configuration("loop-distribution", RANDOM),
+    Configuration("polly-tiling"),
 ]
 
 
@@ -123,7 +123,7 @@ def line(target: str, level: str) -> list[str]:
         for form in FORMS
     ],
 )
-def test_no_target_is_an_error(way: Way, target: str, form: str, tmp_path: Path) -> None:
+def test_no_target_is_an_error(way: Configuration, target: str, form: str, tmp_path: Path) -> None:
     command = [*line(target, way.level), *FORMS[form]]
     stock = compiled(tmp_path / "stock", *command)
     made = compiled(tmp_path / "made", *command, *way.flags)
@@ -171,7 +171,9 @@ OUTPUTS = [
     ["-x", "c-header", "-Xclang", "-fmodules-codegen"],
 ]
 #: Several at once, with processes within processes.
-TOGETHER = Way("register-allocation", ("regalloc-eviction", "phase-ordering", "inliner"), "-Oz")
+TOGETHER = Configuration(
+    "register-allocation", ("regalloc-eviction", "phase-ordering", "inliner"), "-Oz"
+)
 
 
 @pytest.mark.parametrize("way", [WAYS[1], TOGETHER, WAYS[4], WAYS[3], WAYS[6]], ids=str)
@@ -180,7 +182,7 @@ TOGETHER = Way("register-allocation", ("regalloc-eviction", "phase-ordering", "i
     [one if i in (0, 8, 15) else nightly(one) for i, one in enumerate(OUTPUTS)],
     ids=" ".join,
 )
-def test_trials_leave_no_files(way: Way, options: list[str], tmp_path: Path) -> None:
+def test_trials_leave_no_files(way: Configuration, options: list[str], tmp_path: Path) -> None:
     """What tries something in a process of its own ends before anything is written."""
     command = [way.level, *options, *([] if "-emit-llvm-only" in options else ["-o", "made"])]
     stock = compiled(tmp_path / "stock", *command)

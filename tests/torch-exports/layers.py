@@ -51,7 +51,7 @@ def fn(function: Callable[..., Any], *inputs: Given | tuple[int, ...]) -> Layer:
 
 
 def within(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Of numbers for which it is defined, and less than 1."""
+    """The function of numbers for which it is defined, and less than 1."""
     return lambda x: function(x.abs().clamp(0.1, 0.9))
 
 

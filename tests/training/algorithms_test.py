@@ -152,7 +152,7 @@ def test_a_worker_that_is_killed(
         trained(algorithm, 4000, module, tmp_path / "t", "--workers", "2", "--resume")
 
 
-# Of a training whose learner fails in its second update, in whatever process that is.
+# A training whose learner fails in its second update, in whatever process that is.
 FAILING = """
 import sys
 from mlbridge.cli import main
@@ -193,7 +193,7 @@ def test_a_learner_that_fails(module: Path, tmp_path: Path, algorithm: str) -> N
     ]
 
 
-# Of a training that soon gives up env runners that do not answer.
+# A training that soon gives up env runners that do not answer.
 IMPATIENT = """
 import sys
 from mlbridge.cli import main
@@ -338,7 +338,7 @@ def unroller() -> Iterator[Any]:
 
     served = Path(__file__).parents[1] / "gym" / "served.py"
 
-    def start(_: int, address: str) -> subprocess.Popen[bytes]:
+    def start(address: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, served, "unroller", address])
 
     env = CompilerMultiAgent({"start": start, "choices": {"select": 3, "unroll": 2}})

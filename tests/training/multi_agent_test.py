@@ -149,7 +149,7 @@ def test_from_modules_to_stock_llvm(name: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def training(tmp_path: Path) -> Iterator[Any]:
-    """Of register allocation, when its first episodes have been played."""
+    """A training of register allocation, when its first episodes have been played."""
     corpus = made("register-allocation", tmp_path / "corpus")
     asked = command("register-allocation", corpus, tmp_path / "out", 1500, "--workers", "1")
     with subprocess.Popen(

@@ -27,7 +27,7 @@ class Unsound:
         """Everything is allowed."""
         return {"action_mask": [True] * 3, "left": self.left}
 
-    def reset(self, context: str, seed: int) -> dict[str, Any]:
+    def reset(self, unit: str, seed: int) -> dict[str, Any]:
         """Always the same."""
         return self.seen()
 

@@ -101,6 +101,12 @@ def assignment(expected: str, text: str) -> tuple[str, str]:
     return name, value
 
 
+def answering(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of add_answering, as InteractiveHost takes them."""
+    names = ("deadline", "missing", "on_failure", "log")
+    return {name: getattr(options, name) for name in names}
+
+
 def add_answering(parser: Any) -> None:
     """The options of a host of LLVM's channel, for `mlbridge run` and `mlbridge serve`."""
     parser.add_argument(

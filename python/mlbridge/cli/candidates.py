@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..outputs import write_whole
 from .arguments import Parser, number_from_one
-from .common import DONE, CommandError, must_be_writable
+from .common import DONE, CommandError, must_be_writable, table
 
 if TYPE_CHECKING:
     from ..candidates import Candidate, Measured
@@ -59,9 +59,7 @@ def run(options: argparse.Namespace) -> int:
     """Measure, choose, print a table, write the list."""
     from .. import candidates, corpus
 
-    for name, place in (("--sizes", options.sizes), ("-o", options.output)):
-        if place:
-            must_be_writable(name, place)
+    must_be_writable(sizes=options.sizes, o=options.output)
     try:
         listed = candidates.read(options.list)
         source = corpus.open(options.corpus)
@@ -94,10 +92,6 @@ def run(options: argparse.Namespace) -> int:
             chosen = candidates.choose(measured, listed, options.choose, options.continuing)
         if options.output:
             write_whole(options.output, candidates.text(chosen).encode())
-    except OSError as error:
-        if error.filename != options.output:
-            raise
-        raise CommandError(f"-o {options.output}: {error.strerror}") from None
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
     print_table(measured, chosen)
@@ -110,13 +104,16 @@ def print_table(measured: Mapping[str, Measured], chosen: Sequence[Candidate]) -
 
     programs = len({one.program for one in measured.values()})
     print(f"bytes of code over -Oz, {len(measured)} modules of {programs} programs")
-    width = max(len(c.name) for c in chosen)
-    row = f"{{:>6}}  {{:{width}}}  {{:>7}}  {{:>8}}  {{:>20}}  {{:>20}}"
-    print(row.format("effort", "candidate", "better", "left out", "alone", "with those above"))
-    for number, candidate in enumerate(chosen, 1):
-        better = sum(one.best([candidate]) != one.stock for one in measured.values())
-        out = sum(one.sizes.get(candidate.key) is None for one in measured.values())
-        alone, together = (
-            str(candidates.gain(measured, some)) for some in ([candidate], chosen[:number])
+    rows = [
+        (
+            number,
+            candidate.name,
+            sum(one.best([candidate]) != one.stock for one in measured.values()),
+            sum(one.sizes.get(candidate.key) is None for one in measured.values()),
+            candidates.gain(measured, [candidate]),
+            candidates.gain(measured, chosen[:number]),
         )
-        print(row.format(number, candidate.name, better, out, alone, together))
+        for number, candidate in enumerate(chosen, 1)
+    ]
+    head = ("effort", "candidate", "better", "left out", "alone", "with those above")
+    table(head, rows, left=("candidate",))

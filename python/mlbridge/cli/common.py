@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from .. import files
 
@@ -30,10 +30,14 @@ class UsageError(CommandError):
     code = WRONG_USAGE
 
 
-def must_be_writable(option: str, place: str) -> None:
-    """CommandError if there is no folder for a file, before long work; only DIRs are made."""
-    if not os.access(os.path.dirname(os.path.abspath(place)), os.W_OK):
-        raise CommandError(f"{option}: {place} can't be written: no such folder, or not yours")
+def must_be_writable(**places: str | None) -> None:
+    """CommandError if there is no folder for a file, before long work; only DIRs are made. Options
+    are stated by their names, o for -o; one that isn't given is None."""
+    for name, place in places.items():
+        if place and not os.access(os.path.dirname(os.path.abspath(place)), os.W_OK):
+            option = f"-{name}" if len(name) == 1 else f"--{name}"
+            why = "no such folder, or not yours"
+            raise CommandError(f"{option}: {place} can't be written: {why}")
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -60,6 +64,21 @@ def version() -> str:
 def printable(text: str) -> str:
     """The text without what would move a terminal's cursor."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Container[str]
+) -> None:
+    """Print rows below their columns; the columns that aren't in `left` are aligned at the
+    right."""
+    cells = [[printable(str(cell)) for cell in line] for line in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        padded = (
+            cell.ljust(width) if name in left else cell.rjust(width)
+            for name, cell, width in zip(columns, line, widths, strict=True)
+        )
+        print("  ".join(padded).rstrip())
 
 
 def show(values: Mapping[str, object], *, as_json: bool) -> None:

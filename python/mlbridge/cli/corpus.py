@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,12 @@ from typing import Any
 from .. import corpus
 from ..errors import Error
 from .arguments import JSON, Parser, assignment, number_from_one
-from .common import DONE, FAILED, CommandError, UsageError, printable
+from .common import DONE, FAILED, CommandError, UsageError, printable, table
 
 #: Problems that are printed one by one.
 SHOWN = 10
+#: Columns of tables that are no numbers.
+TEXTS = ("name", "program", "version", "part", "languages")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -246,7 +248,7 @@ def list(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(rows, indent=1))
     else:
-        table(["name", "programs", "modules", "bitcode_bytes", "disk_bytes"], rows)
+        print_rows(["name", "programs", "modules", "bitcode_bytes", "disk_bytes"], rows)
     return code
 
 
@@ -270,7 +272,7 @@ def show(options: argparse.Namespace) -> int:
         if options.json:
             print(json.dumps({**summary(found), "parts": found.parts, "modules": rows}, indent=1))
         else:
-            table(["program", "version", "part", "modules", "languages", "bitcode_bytes"],
+            print_rows(["program", "version", "part", "modules", "languages", "bitcode_bytes"],
                   programs(found))  # fmt: skip
         return DONE
     module = found.find(options.which)
@@ -320,20 +322,11 @@ def split(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"parts": rows, "programs": divided.parts}, indent=1))
     else:
-        table(["part", "programs", "modules"], rows)
+        print_rows(["part", "programs", "modules"], rows)
     return DONE
 
 
-def table(columns: Any, rows: Any) -> None:
-    """Print rows below their columns; numbers stand at the right."""
-    cells = [[name.replace("_", " ") for name in columns]]
-    cells += [[printable(str(row[name])) for name in columns] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        padded = [
-            cell.rjust(width)
-            if name.endswith(("s", "bytes")) and name != "languages"
-            else cell.ljust(width)
-            for name, cell, width in zip(columns, line, widths, strict=True)
-        ]
-        print("  ".join(padded).rstrip())
+def print_rows(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print the rows below their columns."""
+    head = [name.replace("_", " ") for name in columns]
+    table(head, ([row[name] for name in columns] for row in rows), left=TEXTS)

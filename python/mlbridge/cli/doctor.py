@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import json
 import os
 import platform
@@ -13,8 +12,9 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 
 from .. import files
@@ -76,31 +76,28 @@ def extension() -> str:
     return f"{_core.version}, Python {platform.python_version()}"
 
 
-def round_trip(serdes: str, transport: str = "unix") -> Callable[[], str]:
-    def run() -> str:
-        from .._core import Signature, TensorSpec
-        from ..client import open
-        from ..server import Server
+def round_trip(serdes: str, transport: str = "unix") -> str:
+    from .._core import Signature, TensorSpec
+    from ..client import open
+    from ..server import Server
 
-        signature = Signature([TensorSpec("x", "float32", [4])], [TensorSpec("y", "int64")])
-        with tempfile.TemporaryDirectory(prefix="mlbridge-doctor-") as folder:
-            place = "localhost:0" if transport == "grpc" else f"{folder}/s"
-            with Server(f"{transport}:{place}", signature) as server:
-                thread = threading.Thread(
-                    target=server.serve_forever, args=(lambda o, _: int(o["x"].sum()),)
-                )
-                thread.start()
-                try:
-                    with open(f"{server.address}?serdes={serdes}", signature, deadline=5) as runner:
-                        answer = runner.evaluate_scalar(x=[1, 2, 3, 4])
-                finally:
-                    server.stop()
-                    thread.join()
-        if answer != 10:
-            raise Missing(f"a round trip gave {answer}, not 10", "report a bug")
-        return f"a query over {transport}: was answered"
-
-    return run
+    signature = Signature([TensorSpec("x", "float32", [4])], [TensorSpec("y", "int64")])
+    with tempfile.TemporaryDirectory(prefix="mlbridge-doctor-") as folder:
+        place = "localhost:0" if transport == "grpc" else f"{folder}/s"
+        with Server(f"{transport}:{place}", signature) as server:
+            thread = threading.Thread(
+                target=server.serve_forever, args=(lambda o, _: int(o["x"].sum()),)
+            )
+            thread.start()
+            try:
+                with open(f"{server.address}?serdes={serdes}", signature, deadline=5) as runner:
+                    answer = runner.evaluate_scalar(x=[1, 2, 3, 4])
+            finally:
+                server.stop()
+                thread.join()
+    if answer != 10:
+        raise Missing(f"a round trip gave {answer}, not 10", "report a bug")
+    return f"a query over {transport}: was answered"
 
 
 def onnx_engine() -> str:
@@ -123,69 +120,58 @@ def onnx_engine() -> str:
     return "a model was opened and evaluated"
 
 
-def program(name: str) -> Callable[[], str]:
-    def run() -> str:
-        path = shutil.which(name)
-        if path is None:
-            package = "llvm-22" if name.startswith("opt") else name
-            raise Missing(f"{name} is not on the PATH", LLVM.replace("clang-22", package))
-        output = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=60, check=False
-        ).stdout
-        line = next((x for x in output.splitlines() if "version" in x), first_line(output))
-        return f"{line.strip()} ({path})"
-
-    return run
+def program(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        package = "llvm-22" if name.startswith("opt") else name
+        raise Missing(f"{name} is not on the PATH", LLVM.replace("clang-22", package))
+    output = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, timeout=60, check=False
+    ).stdout
+    line = next((x for x in output.splitlines() if "version" in x), first_line(output))
+    return f"{line.strip()} ({path})"
 
 
-def shipped_models(optimization: Optimization) -> Callable[[], str]:
+def shipped_models(optimization: Optimization) -> str:
     """Opens its model, or that of each of its agents."""
+    from .._core import Model
+    from ..errors import Error
 
-    def run() -> str:
-        from .._core import Model
-        from ..errors import Error
-
-        name, scheme, agents = optimization.model or "", optimization.engine, optimization.agents
-        pattern = files.shipped_agents(name) if agents else files.shipped_model(name)
-        counts = []
-        for path in for_each(pattern, agents):
-            if not os.path.isfile(path):
-                raise Missing(
-                    f"{path} is not there", "install mlbridge again from a complete source tree"
-                )
-            try:
-                signature = Model.open(f"{scheme}:{path}").model_signature
-            except Error as error:
-                fix = "see the line on onnx above" if scheme == "onnx" else "report a bug"
-                raise Missing(str(error), fix) from None
-            counts.append(str(len(signature.inputs) if signature else 0))
-        return f"{pattern}: {', '.join(counts)} inputs"
-
-    return run
-
-
-def plugin(optimization: Optimization, llvm: int) -> Callable[[], str]:
-    """Finds a plugin. GCC and MLIR also load it, which only the version that it is for does."""
-
-    def run() -> str:
-        path, package = optimization.file(llvm), optimization.package(llvm)
+    name, scheme, agents = optimization.model or "", optimization.engine, optimization.agents
+    pattern = files.shipped_agents(name) if agents else files.shipped_model(name)
+    counts = []
+    for path in for_each(pattern, agents):
         if not os.path.isfile(path):
-            raise Missing(f"{path} is not there", f"apt-get install {package}, {REBUILD}")
-        if optimization.compiler == "llvm":
-            return path
-        is_gcc, command = optimization.compiler == "gcc", optimization.command()
-        compiler = shutil.which(command)
-        if compiler is None:
-            install = command if is_gcc else f"mlir-{optimization.versions[0]}-tools"
-            raise Missing(f"{command} is not on the PATH", f"apt-get install {install}")
-        load = [f"-fplugin={path}", "-S", "-x", "c"] if is_gcc else [f"--load-pass-plugin={path}"]
-        words = [compiler, *load, os.devnull, "-o", os.devnull]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-        if done.returncode or done.stderr:
-            raise Missing(first_line(done.stderr), f"apt-get install {package}, {REBUILD}")
-        return path
+            raise Missing(
+                f"{path} is not there", "install mlbridge again from a complete source tree"
+            )
+        try:
+            signature = Model.open(f"{scheme}:{path}").model_signature
+        except Error as error:
+            fix = "see the line on onnx above" if scheme == "onnx" else "report a bug"
+            raise Missing(str(error), fix) from None
+        counts.append(str(len(signature.inputs) if signature else 0))
+    return f"{pattern}: {', '.join(counts)} inputs"
 
-    return run
+
+def plugin(optimization: Optimization, llvm: int) -> str:
+    """Finds a plugin. GCC and MLIR also load it, which only the version that it is for does."""
+    path, package = optimization.file(llvm), optimization.package(llvm)
+    if not os.path.isfile(path):
+        raise Missing(f"{path} is not there", f"apt-get install {package}, {REBUILD}")
+    if optimization.compiler == "llvm":
+        return path
+    is_gcc, command = optimization.compiler == "gcc", optimization.command()
+    compiler = shutil.which(command)
+    if compiler is None:
+        install = command if is_gcc else f"mlir-{optimization.versions[0]}-tools"
+        raise Missing(f"{command} is not on the PATH", f"apt-get install {install}")
+    load = [f"-fplugin={path}", "-S", "-x", "c"] if is_gcc else [f"--load-pass-plugin={path}"]
+    words = [compiler, *load, os.devnull, "-o", os.devnull]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode or done.stderr:
+        raise Missing(first_line(done.stderr), f"apt-get install {package}, {REBUILD}")
+    return path
 
 
 def plugins() -> list[Check]:
@@ -194,7 +180,7 @@ def plugins() -> list[Check]:
         attempt(
             f"plugin {name}" + (f", LLVM {llvm}" if llvm != 22 else ""),
             f"mlbridge flags {name}" + (f" --llvm {llvm}" if llvm != 22 else ""),
-            plugin(optimization, llvm),
+            partial(plugin, optimization, llvm),
             required=(name, llvm) == ("phase-ordering", 22),
         )
         for llvm in (22, 19)
@@ -209,7 +195,7 @@ def models() -> list[Check]:
         attempt(
             f"model {optimization.model}",
             f"mlbridge flags {name}{' --effort 0; ONNX Runtime' * (optimization.engine == 'onnx')}",
-            shipped_models(optimization),
+            partial(shipped_models, optimization),
             required=False,
         )
         for name, optimization in OPTIMIZATIONS.items()
@@ -223,7 +209,7 @@ def llvm_19() -> str:
     able = ", ".join(one.name for one in of_llvm if 19 in one.versions)
     unable = ", ".join(one.name for one in of_llvm if 19 not in one.versions)
     return (
-        f"{program('clang-19')()}: {able}, and mlbridge run; not {unable}, IR2Vec embeddings, "
+        f"{program('clang-19')}: {able}, and mlbridge run; not {unable}, IR2Vec embeddings, "
         "which need LLVM 22"
     )
 
@@ -273,18 +259,46 @@ def attempt(
     return Check(part, False, first_line(detail), needed_for, fix or "report a bug", required)
 
 
+def conflicts() -> Iterator[Check]:
+    """Distributions that are both installed, and have a package of the same name."""
+    for part, names, detail, needed_for, fix in (
+        (
+            "distribution",
+            (files.DISTRIBUTION, "mlbridge"),
+            f"the distribution mlbridge is installed as well as {files.DISTRIBUTION}: both "
+            "have a package called mlbridge, and one may have overwritten the other",
+            "everything",
+            f"pip uninstall mlbridge {files.DISTRIBUTION}, {REBUILD}",
+        ),
+        (
+            "mlbridge-compat",
+            ("mlbridge-compat", "compilerinterface"),
+            "it cannot be imported while PyPI's compilerinterface is installed, too",
+            "import CompilerInterface",
+            "pip uninstall compilerinterface",
+        ),
+    ):
+        with contextlib.suppress(PackageNotFoundError):
+            for name in names:
+                distribution(name)
+            yield Check(part, False, detail, needed_for, fix, required=part == "distribution")
+
+
 def checks() -> list[Check]:
     reinstall = "pip install --force-reinstall . in MLBridge's source tree"
     results = [
         attempt("library", "everything", extension, reinstall),
         attempt(
-            "serdes bitstream", "unix:, shm:, pipe: (built in)", round_trip("bitstream"), reinstall
+            "serdes bitstream",
+            "unix:, shm:, pipe: (built in)",
+            partial(round_trip, "bitstream"),
+            reinstall,
         ),
         *(
             attempt(
                 f"serdes {name}",
                 f"unix:…?serdes={name}, pipe:…?serdes={name}",
-                round_trip(name),
+                partial(round_trip, name),
                 f"apt-get install {libraries}, {REBUILD}",
                 required=False,
             )
@@ -296,52 +310,29 @@ def checks() -> list[Check]:
         attempt(
             "transport grpc",
             "grpc: servers on this or another machine",
-            round_trip("bitstream", "grpc"),
+            partial(round_trip, "bitstream", "grpc"),
             f"apt-get install libgrpc++-dev protobuf-compiler-grpc, {REBUILD}",
             required=False,
         ),
         attempt(
             "engine onnx", "onnx: models in process; ONNX Runtime", onnx_engine, required=False
         ),
-        attempt("clang-22", "the LLVM compiler plugins", program("clang-22")),
-        attempt("opt-22", "the plugins on LLVM IR alone", program("opt-22"), required=False),
+        attempt("clang-22", "the LLVM compiler plugins", partial(program, "clang-22")),
+        attempt(
+            "opt-22", "the plugins on LLVM IR alone", partial(program, "opt-22"), required=False
+        ),
         *plugins(),
         attempt("LLVM 19", "mlbridge flags --llvm 19", llvm_19, required=False),
         *models(),
         attempt("clang compares", "the default set-up", clang_asks),
     ]
-    with contextlib.suppress(PackageNotFoundError):
-        for name in (files.DISTRIBUTION, "mlbridge"):
-            distribution(name)
-        results.append(
-            Check(
-                "distribution",
-                False,
-                f"the distribution mlbridge is installed as well as {files.DISTRIBUTION}: both "
-                "have a package called mlbridge, and one may have overwritten the other",
-                "everything",
-                f"pip uninstall mlbridge {files.DISTRIBUTION}, {REBUILD}",
-            )
-        )
-    with contextlib.suppress(PackageNotFoundError):  # as long as not both are there
-        for name in ("mlbridge-compat", "compilerinterface"):
-            distribution(name)
-        results.append(
-            Check(
-                "mlbridge-compat",
-                False,
-                "it cannot be imported while PyPI's compilerinterface is installed, too",
-                "import CompilerInterface",
-                "pip uninstall compilerinterface",
-                required=False,
-            )
-        )
+    results += conflicts()
     with contextlib.suppress(ImportError):  # the first line says so
         from .. import _core
 
         for kind in ("engine", "serdes", "transport"):
             for name in sorted({*_core._component_names(kind)} - TRIED):
-                load = functools.partial(_core._open_component, kind, name)
+                load = partial(_core._open_component, kind, name)
                 fix = "ask whoever made it"
                 results.append(attempt(f"{kind} {name}", f"{name}:", load, fix, required=False))
     return results

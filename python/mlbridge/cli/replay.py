@@ -15,7 +15,7 @@ def add_arguments(parser: Parser) -> None:
     parser.describe(
         """\
 Serves what is in a file of `?record=`, until Ctrl-C or SIGTERM: a request with the same inputs gets
-the recorded answer; if there are several, the one at the same episode, context and step. Any other
+the recorded answer; if there are several, the one at the same episode, unit and step. Any other
 request fails.""",
         "example:\n  mlbridge replay session.mlbrec --at unix:/tmp/s.sock",
     )

@@ -30,7 +30,7 @@ from ..llvm_channel.pair import ChannelPair
 from ..optimizations import OPTIMIZATIONS
 from ..outputs import write_whole
 from ..processes import Process, bound_to_this
-from .arguments import Parser, add_answering
+from .arguments import Parser, add_answering, answering
 from .common import FAILED, CommandError, UsageError, must_be_writable
 
 if TYPE_CHECKING:
@@ -233,14 +233,7 @@ class Answering(threading.Thread):
                 return
             from ..llvm_channel.host import InteractiveHost
 
-            self.host = InteractiveHost(
-                self.pair,
-                self._policy,
-                deadline=self._options.deadline,
-                missing=self._options.missing,
-                on_failure=self._options.on_failure,
-                log=self._options.log,
-            )
+            self.host = InteractiveHost(self.pair, self._policy, **answering(self._options))
             self.host.serve()
         except Exception as error:  # whatever it is, nobody answers any more
             self.failure = str(error) or type(error).__name__
@@ -279,8 +272,7 @@ def run(options: argparse.Namespace) -> int:
             os.makedirs(options.log, exist_ok=True)
         except OSError as error:
             raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
-    if options.json:
-        must_be_writable("--json", options.json)
+    must_be_writable(json=options.json)
     code, ended = supervised(lambda groups: advise(options, words, tool, groups))
     if ended:
         named = ", ".join(f"{name}={policy}" for name, policy in advised.items())

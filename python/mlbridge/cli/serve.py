@@ -10,14 +10,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .. import files
 from ..errors import Error
-from ..uri import SCHEMES, is_component
-from .arguments import AT, Parser, add_answering, assignment, number_from_one, seconds
+from ..uri import SCHEMES, is_uri
+from .arguments import AT, Parser, add_answering, answering, assignment, number_from_one, seconds
 from .common import DONE, FAILED, CommandError, UsageError, show
 
 if TYPE_CHECKING:
@@ -148,14 +148,11 @@ def serve_until_stopped(
     return DONE
 
 
-def is_uri(model: str) -> bool:
-    """Whether the text is a model's URI; "onnx:FILE" without options is a file to load here."""
-    scheme, colon, place = model.partition(":")
-    if scheme == "onnx" and "?" not in place:
-        return False
-    return bool(colon) and (
-        scheme in SCHEMES or scheme in ("tfaot", "grpc") or is_component(scheme)
-    )
+def refuse(options: argparse.Namespace, names: Sequence[str], what: str) -> None:
+    """UsageError if one of these options is given."""
+    for name in names:
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} is not for {what}")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -165,10 +162,10 @@ def run(options: argparse.Namespace) -> int:
 
     if options.at.startswith(INTERACTIVE):
         return serve_llvm(options)
-    if is_uri(options.model):
-        for name in ("batch", "max_wait", "pad", "agent", "signature"):
-            if getattr(options, name):
-                raise UsageError(f"--{name.replace('_', '-')} is not for the URI of a model")
+    # "onnx:FILE" without options is a file to load here.
+    is_file = options.model.startswith("onnx:") and "?" not in options.model
+    if is_uri(options.model) and not is_file:
+        refuse(options, ("batch", "max_wait", "pad", "agent", "signature"), "the URI of a model")
         failures: list[str] = []
         code = serve_until_stopped(
             options,
@@ -207,9 +204,7 @@ def serve_llvm(options: argparse.Namespace) -> int:
     from .run import first_traceback, must_be_there
 
     base = options.at.removeprefix(INTERACTIVE)
-    for name in ("batch", "max_wait", "pad", "agent", "limit"):
-        if getattr(options, name):
-            raise UsageError(f"--{name.replace('_', '-')} is not for {INTERACTIVE}BASE")
+    refuse(options, ("batch", "max_wait", "pad", "agent", "limit"), f"{INTERACTIVE}BASE")
     must_be_there(options.model, "MODEL")
 
     def failed(why: str) -> None:
@@ -227,11 +222,8 @@ def serve_llvm(options: argparse.Namespace) -> int:
                 pair,
                 options.model,
                 signature,
-                deadline=options.deadline,
-                missing=options.missing,
-                on_failure=options.on_failure,
-                log=options.log,
                 failed=failed,
+                **answering(options),
             ) as host,
         ):
             host.load()

@@ -12,12 +12,12 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import files
 from ..optimizations import LEVELS, OPTIMIZATIONS
@@ -25,7 +25,7 @@ from ..outputs import write_whole
 from ..spills import RECORD
 from .arguments import Parser, number_from_one, positive_seconds
 from .command_line import words
-from .common import DONE, FAILED, CommandError, UsageError, must_be_writable
+from .common import DONE, FAILED, CommandError, UsageError, must_be_writable, printable, table
 from .flags import quoted
 from .models import must_open
 from .probe import compiler_file, must_ask
@@ -150,9 +150,7 @@ def run(options: argparse.Namespace) -> int:
     if options.chart and Path(options.chart).suffix[1:] not in formats:
         endings = ", ".join(f".{name}" for name in formats)
         raise UsageError(f"--chart: {options.chart} ends in none of {endings}")
-    for name, place in (("--json", options.json), ("--chart", options.chart)):
-        if place:
-            must_be_writable(name, place)
+    must_be_writable(json=options.json, chart=options.chart)
 
     build = words_of_build[0] if len(words_of_build) == 1 else shlex.join(words_of_build)
     trees = [Path(tree).resolve() for tree in options.tree or ["."]]
@@ -195,7 +193,8 @@ def run(options: argparse.Namespace) -> int:
         "repeat": options.repeat,
     }
     if options.json:
-        write(Path(options.json), found | report.as_json())
+        text = json.dumps(found | report.as_json(), indent=1)
+        write_whole(options.json, text.encode() + b"\n")
     if options.chart:
         draw(report, options.chart)
     for text in report.problems:
@@ -236,31 +235,6 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
         yield done
 
 
-def printable(text: str) -> str:
-    """The text on one line, without what a terminal would obey."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
-
-
-def named(report: Report, one: Comparison, text: str) -> str:
-    """The text with the program's name, if there are several programs."""
-    return printable(f"{one.program.name}: {text}" if len(report.programs) > 1 else text)
-
-
-def write(path: Path, report: dict[str, Any]) -> None:
-    try:
-        write_whole(path, json.dumps(report, indent=1).encode() + b"\n")
-    except OSError as error:
-        raise CommandError(f"--json {path}: {error.strerror}") from None
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for row in (head, *rows):
-        cells = [f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)]
-        print("  ".join([f"{row[0]:{widths[0]}}", *cells]))
-
-
 def cell(ratio: Ratio | None) -> str:
     return "-" if ratio is None else str(ratio)
 
@@ -273,7 +247,7 @@ def show(report: Report) -> None:
     if not rows:
         return
     head = "program objects same baseline policy size decisions compile-time".split()
-    table(head, rows)
+    table(head, rows, left=("program",))
     spilling = [one for one in report.programs if one.compared and one.spills]
     if spilling:
         print()
@@ -284,6 +258,7 @@ def show(report: Report) -> None:
                 for one in spilling
                 if one.spills
             ],
+            left=("program",),
         )
     runs = [(one, ran) for one in report.programs for ran in one.runs]
     if runs:
@@ -292,7 +267,7 @@ def show(report: Report) -> None:
             ["command", "exit", "output", "baseline s", "policy s", "run-time"],
             [
                 [
-                    named(report, one, ran.command)[:WIDEST],
+                    report.named(one, ran.command)[:WIDEST],
                     str(ran.code),
                     "WRONG" if ran.problem else "same",
                     *(
@@ -303,6 +278,7 @@ def show(report: Report) -> None:
                 ]
                 for one, ran in runs
             ],
+            left=("command",),
         )
     print()
     grown = sorted(
@@ -312,7 +288,7 @@ def show(report: Report) -> None:
     for ratio, one, path in grown[:MOST_GROWN]:
         if ratio > 1:
             sizes = [built[0].objects[path].bytes for built in (one.baseline, one.policy)]
-            where = named(report, one, path)
+            where = printable(report.named(one, path))
             print(f"grew: {where} {sizes[0]} -> {sizes[1]} executable bytes, {ratio:.3f} x")
     for one in report.programs:
         for note in one.notes():
@@ -388,7 +364,7 @@ def draw(report: Report, path: str) -> None:
     top.axhline(0, color="black", linewidth=0.8)
     top.set_ylabel("executable bytes,\n% against the baseline")
     times = [(f"{one.program.name}: build", one.compile_time) for one in report.programs]
-    times += [(named(report, one, r.command), r.ratio) for one in report.programs for r in one.runs]
+    times += [(report.named(one, r.command), r.ratio) for one in report.programs for r in one.runs]
     known = [(printable(name)[:40], ratio) for name, ratio in times if ratio]
     for height, (_, ratio) in enumerate(known):
         errors = [[ratio.mean - ratio.low], [ratio.high - ratio.mean]] if ratio.count > 1 else None
@@ -397,9 +373,6 @@ def draw(report: Report, path: str) -> None:
     bottom.margins(y=0.3)
     bottom.axvline(1, color="black", linewidth=0.8)
     bottom.set_xlabel("wall time, × the baseline")
-    try:
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format=Path(path).suffix[1:], dpi=130)
-        write_whole(path, drawn.getvalue())
-    except OSError as error:
-        raise CommandError(f"--chart {path}: {error.strerror}") from None
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=Path(path).suffix[1:], dpi=130)
+    write_whole(path, drawn.getvalue())

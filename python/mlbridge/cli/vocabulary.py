@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     """Collect triplets, train, write; one line says what came of it."""
     from .. import vocabulary
 
-    must_be_writable("-o", options.output)
+    must_be_writable(o=options.output)
     places = options.corpus[0] if len(options.corpus) == 1 else options.corpus
     try:
         collect = vocabulary.collect_machine if options.machine else vocabulary.collect

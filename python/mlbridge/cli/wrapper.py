@@ -11,7 +11,7 @@ from .. import files
 from ..outputs import write_whole
 from .arguments import Parser
 from .command_line import words
-from .common import DONE, CommandError
+from .common import DONE, must_be_writable
 from .models import needed_files
 from .probe import compiler_file, must_ask
 from .request import add_asking, request_of
@@ -61,6 +61,7 @@ example:
 
 def run(options: argparse.Namespace) -> int:
     """Write the script, once its compiler has asked the model."""
+    must_be_writable(o=options.output)
     request = request_of(options, files.find_onnx_runtime())
     request = request._replace(on_failure=request.on_failure or "fail")
     compiler = compiler_file(request)
@@ -79,8 +80,5 @@ def run(options: argparse.Namespace) -> int:
         command=shlex.join([compiler, *words(request)]),
         refusal=refusal if request.kind == "llvm" else "",
     )
-    try:
-        write_whole(options.output, os.fsencode(text), executable=True)
-    except OSError as error:
-        raise CommandError(f"-o {options.output}: {error.strerror}") from None
+    write_whole(options.output, os.fsencode(text), executable=True)
     return DONE

@@ -26,7 +26,8 @@ from typing import Any
 from ..claiming import file_errors
 from ..elf import file_executable_bytes, sections
 from ..errors import Error, InvalidArgument, InvalidModel, NotFound
-from ..process_runner import run
+from ..process_runner import run_tool
+from ..progress import shown
 from ..reading import read_file, read_json, shortly
 from . import record as recorder
 from .store import ADDITION, INCOMING, WRAPPERS, Module, append, lock, own_file, write
@@ -71,6 +72,12 @@ class Added:
     #: Modules by the level of their compilation, "Oz", which decides how functions are marked.
     levels: Counter[str] = field(default_factory=Counter)
 
+    def note(self, lines: Mapping[str, Sequence[str]]) -> None:
+        """Count the lines of a recorder, by the names of their files."""
+        self.problems += lines["problems"]
+        self.left_out += lines["left-out"]
+        self.without.update(lines["without"])
+
     @property
     def recorded(self) -> int:
         """Modules that are in the corpus."""
@@ -82,29 +89,25 @@ class Added:
         return self.recorded + self.empty + len(self.problems) + len(self.left_out)
 
 
-def compile_bitcode(
-    bitcode: Path, target: Path, flags: Sequence[str] = (), clang: str = CLANG
-) -> int:
+def compile_bitcode(bitcode: Path, target: Path) -> int:
     """Compile a module at -Oz into the object `target`; its executable bytes.
 
     InvalidModel says what the compiler said.
     """
-    command = [clang, "-Oz", "-x", "ir", "-c", str(bitcode), "-o", str(target), *flags]
-    _run([*command, "-Wno-override-module"], f"{bitcode}: the compiler")
+    command = [CLANG, "-Oz", "-x", "ir", "-c", str(bitcode), "-o", str(target)]
+    _run([*command, "-Wno-override-module"], str(bitcode))
     try:
         return file_executable_bytes(target)
     except (OSError, InvalidArgument) as error:
         raise InvalidModel(f"{bitcode}: the compiler made no object: {error}") from None
 
 
-def _run(command: Sequence[str], name: str) -> bytearray:
-    """The standard output of a tool; InvalidModel says what it said."""
+def _run(command: Sequence[str], name: str = "") -> bytearray:
+    """The standard output of a tool; InvalidModel says what it said of `name`."""
     try:
-        ran = run(command, timeout=recorder.LIMIT, keep=_OUTPUT)
+        ran = run_tool(command, timeout=recorder.LIMIT, keep=_OUTPUT, what=name, error=InvalidModel)
     except NotFound:
         raise NotFound(f"{command[0]} is not there (Debian: clang-22, llvm-22)") from None
-    if ran.code:
-        raise InvalidModel(f"{name} ended with {ran.code}: {ran.stderr.text.strip()[-2000:]}")
     return ran.stdout.head
 
 
@@ -157,8 +160,6 @@ class Incoming:
         measure: bool,
         progress: bool,
     ) -> None:
-        from tqdm import tqdm
-
         def described(item: tuple[Path, dict[str, Any]]) -> tuple[Module, Path] | str:
             try:
                 return module_of(*item, measure), item[0]
@@ -166,9 +167,7 @@ class Incoming:
                 return f"{item[1]['source']}: {error}"
 
         with ThreadPoolExecutor(jobs) as pool:
-            work = pool.map(described, found)
-            hidden = None if progress else True
-            made = list(tqdm(work, total=len(found), unit="module", disable=hidden, leave=False))
+            made = list(shown(pool.map(described, found), len(found), "module", progress))
         added.problems += [one for one in made if isinstance(one, str)]
         pairs = [one for one in made if not isinstance(one, str)]
         with_code = [pair for pair in pairs if pair[0].hash]
@@ -216,10 +215,7 @@ def _items(folder: Path, added: Added) -> Iterator[tuple[Path, dict[str, Any]]]:
         return  # it was killed before it began
     try:
         program = json.loads((folder / "program.json").read_text())
-        lines = {name: _lines(folder / name) for name in recorder.Seen().files()}
-        added.problems += lines["problems"]
-        added.left_out += lines["left-out"]
-        added.without.update(lines["without"])
+        added.note({name: _lines(folder / name) for name in recorder.Seen().files()})
         for path in sorted(folder.glob("*.json")):
             bitcode = path.with_suffix(".bc")
             if bitcode.is_file():
@@ -242,7 +238,7 @@ def level_of(flags: Sequence[str]) -> str:
 
 def module_of(bitcode: Path, entry: Mapping[str, Any], measure: bool) -> Module:
     """Describes a module; without a function its hash is empty."""
-    text = _run(["llvm-dis-22", "-o", "-", str(bitcode)], "llvm-dis-22")
+    text = _run(["llvm-dis-22", "-o", "-", str(bitcode)])
     hashed = hashlib.blake2b(_COMPILER_VERSION.sub(b"", _NAMES.sub(b"", text, 1)), digest_size=20)
     size = None
     if measure:
@@ -299,8 +295,7 @@ def wrappers(folder: Path, all_names: bool = False) -> dict[str, str]:
             if there not in (None, text.encode()) and WRITTEN_BY not in there:
                 raise InvalidArgument(f"{wrapper} is not of mlbridge, and stays; remove it")
             if there != text.encode():
-                write(wrapper, text.encode())
-                wrapper.chmod(0o755)
+                write(wrapper, text.encode(), executable=True)
     variables = {"PATH": os.pathsep.join([str(folder), *search]), "CCACHE_DISABLE": "1"}
     for variable, name in (("CC", CLANG), ("CXX", CLANGXX)):
         first, *rest = shlex.split(os.environ.get(variable, "")) or [name]
@@ -439,8 +434,6 @@ def compile_all(
 ) -> Added:
     """Compile with clang-22, for its bitcode, each command in its folder. Sources are named
     relative to `root`."""
-    from tqdm import tqdm
-
     with Incoming(corpus, program, version, root) as incoming:
 
         def one(number: int) -> recorder.Seen:
@@ -463,15 +456,10 @@ def compile_all(
 
         with ThreadPoolExecutor(jobs) as pool:
             work = pool.map(one, range(len(entries)))
-            hidden = None if progress else True
-            all_seen = list(
-                tqdm(work, total=len(entries), unit="file", disable=hidden, leave=False)
-            )
+            all_seen = list(shown(work, len(entries), "file", progress))
         added = incoming.finish(jobs=jobs, progress=progress, **finishing)
         for seen in all_seen:
-            added.problems += seen.problems
-            added.left_out += seen.left_out
-            added.without.update(seen.without)
+            added.note(seen.files())
         return added
 
 
@@ -509,7 +497,7 @@ def _embedded(file: Path, target: Path) -> None:
     source = options.get("-main-file-name", "")
     stripped = target.with_suffix(".part")
     stripped.write_bytes(contents[b".llvmbc"])
-    _run(["opt-22", "-strip-debug", "-passes=", str(stripped), "-o", str(target)], "opt-22")
+    _run(["opt-22", "-strip-debug", "-passes=", str(stripped), "-o", str(target)])
     stripped.unlink()
     entry = {
         "source": source or file.name,

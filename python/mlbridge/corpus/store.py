@@ -32,6 +32,7 @@ from typing import IO, Any
 from ..claiming import claim, file_errors
 from ..errors import Busy, InvalidArgument, InvalidModel, NotFound
 from ..files import extra
+from ..outputs import replace_whole
 from ..reading import open_file, read_json, shortly
 
 MANIFEST, SPLIT, SHARDS = "manifest.parquet", "split.json", "shards"
@@ -42,7 +43,7 @@ SHARD = re.compile(r"\d{5}-[0-9a-f]{8}")
 INCOMING, WRAPPERS, LOCK = "incoming", "wrappers", ".lock"
 #: The folder of one addition.
 ADDITION = re.compile(r"[0-9a-f]{12}")
-_PARTIAL = re.compile(r"\.(manifest|\d{5}-[0-9a-f]{8})\.parquet\.\d+-[0-9a-f]{8}")
+_PARTIAL = re.compile(r"\.(split\.json|(manifest|\d{5}-[0-9a-f]{8})\.parquet)\.\d+-[0-9a-f]{8}")
 #: Bytes of bitcode in a shard. Compressed together they take a fifth less than one by one.
 SHARD_BYTES = 1 << 20
 #: Seconds that a writer waits for others.
@@ -413,20 +414,12 @@ def _has_bitcode(file: Path) -> bool:
     return False
 
 
-def write(path: Path, data: bytes) -> None:
-    """Write a file so that nobody ever sees a part of it. LimitExceeded if the disk is full."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+def write(path: Path, data: bytes, *, executable: bool = False) -> None:
+    """Write a whole file, in a folder that is made if need be. LimitExceeded if the disk is
+    full."""
     with file_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        replace_whole(path, data, executable=executable)
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ class Agents:
         uri: str = "",
         start: Start | None = None,
         *,
-        contexts: Sequence[str] = ("",),
+        units: Sequence[str] = ("",),
         bounds: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
         choices: Mapping[str, int | Mapping[str, Any]] | None = None,
         deadline: float | str | timedelta | None = None,
@@ -37,7 +37,7 @@ class Agents:
         retries: int = 5,
     ) -> None:
         """`bounds` and `choices` have for each agent what Layout takes."""
-        self.session = Session(uri, start, contexts, deadline=deadline, wait=wait, retries=retries)
+        self.session = Session(uri, start, units, deadline=deadline, wait=wait, retries=retries)
         with self.session.closed_on_error():
             self._signatures = signatures(self.session.driver())
             self.layouts = {
@@ -107,8 +107,8 @@ class Agents:
         return self.names
 
     def info(self, agent: str) -> dict[str, Any]:
-        """The context, the texts, the mask, and the fault if there was one."""
-        info = {"context": self.session.context, **self.layouts[agent].info()}
+        """The unit, the texts, the mask, and the fault if there was one."""
+        info = {"unit": self.session.unit, **self.layouts[agent].info()}
         if self.fault:
             info["fault"] = self.fault
         if self._masked and agent == self.acting:

@@ -22,9 +22,9 @@ from .worker import Start
 class CompilerEnv(gymnasium.Env[Seen, Any]):
     """An environment in a compiler, for one agent. One thread at a time.
 
-    `reset` takes `options={"context": MODULE}`; otherwise one of `contexts` is drawn by the seed.
+    `reset` takes `options={"unit": MODULE}`; otherwise one of `units` is drawn by the seed.
     If the compiler dies, hangs past `deadline` or breaks the protocol, the episode is truncated and
-    `info["fault"]` says why. The next reset has another one: `start(number, address)` starts it, or
+    `info["fault"]` says why. The next reset has another one: `start(address)` starts it, or
     one that was started elsewhere is connected to again. Only a reset that failed `retries` times
     raises.
 
@@ -40,7 +40,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         uri: str = "",
         start: Start | None = None,
         *,
-        contexts: Sequence[str] = ("",),
+        units: Sequence[str] = ("",),
         signature: Signature | None = None,
         bounds: Mapping[str, Sequence[int]] | None = None,
         choices: int | Mapping[str, Any] | None = None,
@@ -54,12 +54,12 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         """The environment is asked for its signature now, or at the first reset, given `signature`.
 
         Without `uri` the compiler listens in a folder of this environment. `bounds`, `choices` and
-        `aside` are described at Layout. `prepare` is called with a context before each reset, and
+        `aside` are described at Layout. `prepare` is called with a unit before each reset, and
         gives what the compiler is told.
         """
         self.render_mode = checked_render_mode(render_mode)
         waiting: dict[str, Any] = {"deadline": deadline, "wait": wait, "retries": retries}
-        self._session = Session(uri, start, contexts, prepare=prepare, **waiting)
+        self._session = Session(uri, start, units, prepare=prepare, **waiting)
         with self._session.closed_on_error():
             if signature is None:
                 agents = signatures(self._session.driver())
@@ -76,7 +76,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """Begin an episode. `options`: the `context`, and the `seed` that the environment gets."""
+        """Begin an episode. `options`: the `unit`, and the `seed` that the environment gets."""
         super().reset(seed=seed)
         self._over = True
         self.layout.forget()
@@ -103,7 +103,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         return given
 
     def _info(self, **more: Any) -> dict[str, Any]:
-        return {"context": self._session.context, **self.layout.info(), **more}
+        return {"unit": self._session.unit, **self.layout.info(), **more}
 
     def step(self, action: Any) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         """Take an action. InvalidArgument if there is no such action; the episode then goes on."""
@@ -165,7 +165,7 @@ class CompilerEnv(gymnasium.Env[Seen, Any]):
         if it has died since, the steps are taken again. Returns the results of the last of them,
         but a resumed state has no reward.
         """
-        if not self._session.context and not self._session.rewards:
+        if not self._session.unit and not self._session.rewards:
             raise InvalidArgument("there is no episode to fork: call reset first")
         if not 0 <= step <= len(self._session.actions):
             raise InvalidArgument(f"step {step} of {len(self._session.actions)}")

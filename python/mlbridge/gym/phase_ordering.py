@@ -143,7 +143,7 @@ class PhaseOrdering(CompilerEnv):
         choices = len(self.actions)
         super().__init__(
             start=self._started,
-            contexts=list(self._modules) if found else module_files(corpus),
+            units=list(self._modules) if found else module_files(corpus),
             prepare=self._prepared,
             signature=Signature(
                 [
@@ -163,13 +163,13 @@ class PhaseOrdering(CompilerEnv):
             render_mode=render_mode,
         )
 
-    def _prepared(self, context: str) -> str:
-        if self._corpus is not None and (module := self._modules.get(context)):
+    def _prepared(self, unit: str) -> str:
+        if self._corpus is not None and (module := self._modules.get(unit)):
             self._corpus.extract(module)
-        return context
+        return unit
 
-    def _started(self, _: int, address: str) -> subprocess.Popen[Any]:
-        module = self._session.context  # the process is for its target
+    def _started(self, address: str) -> subprocess.Popen[Any]:
+        module = self._session.unit  # the process is for its target
         place = address.partition("?")[0]  # options are the driver's
         digest = self.model_metadata.get("phase-ordering.vocabulary")
         if digest is not None and read_vocabulary(self._vocabulary)[1] != digest:
@@ -215,7 +215,7 @@ class PhaseOrdering(CompilerEnv):
 
     def _begun(self, info: dict[str, Any]) -> None:
         if self._objective is not None:
-            self._objective.begin(self._state, Path(self._session.context), info)
+            self._objective.begin(self._state, Path(self._session.unit), info)
 
     def _reward(self, given: float, info: dict[str, Any]) -> float:
         return given if self._objective is None else self._objective.step(self._state, info)

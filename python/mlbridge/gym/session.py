@@ -54,26 +54,26 @@ class Session:
     """Episodes of one compiler. One thread at a time.
 
     Without `uri` the compiler that `start` starts listens in a folder of this session. `prepare`
-    turns a context into the one that the compiler is told.
+    turns a unit into the one that the compiler is told.
     """
 
     def __init__(
         self,
         uri: str,
         start: Start | None,
-        contexts: Sequence[str],
+        units: Sequence[str],
         *,
         deadline: float | str | timedelta | None,
         wait: float,
         retries: int,
         prepare: Callable[[str], str] = str,
     ) -> None:
-        if not contexts:
-            raise InvalidArgument("no context to reset to")
+        if not units:
+            raise InvalidArgument("no unit to reset to")
         if retries < 0:
             raise InvalidArgument(f"retries is {retries}, expected 0 or more")
-        self.contexts = list(contexts)
-        self.context, self.seed = "", 0
+        self.units = list(units)
+        self.unit, self.seed = "", 0
         self.actions: list[Any] = []  #: of the episode, as JSON can hold them
         self.rewards: list[float] = []
         self._uri, self._retries, self._prepare = uri, retries, prepare
@@ -102,27 +102,27 @@ class Session:
         expected: Mapping[str, Signature],
         begun: Callable[[Mapping[str, NDArray[Any]]], None] = lambda first: None,
     ) -> tuple[Driver, dict[str, NDArray[Any]]]:
-        """Reset to the context in `options`, or to one that is drawn; `begun` is called last.
+        """Reset to the unit in `options`, or to one that is drawn; `begun` is called last.
 
-        A context that was drawn and has nothing to decide, or cannot be read, or for which
+        A unit that was drawn and has nothing to decide, or cannot be read, or for which
         `begun` raises, is left out from then on.
         """
         options = options or {}
-        wanted = options.get("context")
+        wanted = options.get("unit")
         self._closed = False
         while True:
-            left = [context for context in self.contexts if context not in self._bad]
+            left = [unit for unit in self.units if unit not in self._bad]
             drawn = left[int(random.integers(len(left)))]
             self.seed = int(options.get("seed", random.integers(2**63)))
             self.actions, self.rewards, self._is_open = [], [], False
             try:
-                self.context = self._prepare(str(drawn if wanted is None else wanted))
+                self.unit = self._prepare(str(drawn if wanted is None else wanted))
                 driver, observation = self._reset(expected)
                 if not driver.done:
                     begun(observation)
                     self._is_open = True
                     return driver, observation
-                raise InvalidArgument(f"'{self.context}': there is nothing to decide")
+                raise InvalidArgument(f"'{self.unit}': there is nothing to decide")
             except Error as error:
                 always = (*FAULTS, OtherSignature, CompilerBroken, Cancelled)
                 if isinstance(error, always) or wanted is not None or len(left) == 1:
@@ -141,7 +141,7 @@ class Session:
                     raise OtherSignature(
                         f"{driver.uri} serves {signatures(driver)}, expected {expected}"
                     )
-                return driver, driver.reset(self.context, seed=self.seed)
+                return driver, driver.reset(self.unit, seed=self.seed)
             except OtherSignature:
                 raise
             except Mismatch:  # for the target of another module: start a compiler for this one
@@ -211,14 +211,14 @@ class Session:
 
     def shown(self, name_of: Callable[[Any], str]) -> str:
         """The episode so far, a line for each step."""
-        lines = [f"{self.context or 'module'}, seed {self.seed}"]
+        lines = [f"{self.unit or 'module'}, seed {self.seed}"]
         for step, (action, reward) in enumerate(zip(self.actions, self.rewards, strict=True)):
             lines.append(f"{step:4}  {name_of(action):32}  {reward:+.6f}")
         return "\n".join(lines)
 
     def state(self) -> str:
         """The episode as JSON."""
-        saved = {"context": self.context, "seed": self.seed, "actions": self.actions}
+        saved = {"unit": self.unit, "seed": self.seed, "actions": self.actions}
         return json.dumps({"version": 1, **saved})
 
 
@@ -233,7 +233,7 @@ def read_state(state: str) -> tuple[dict[str, Any], list[Any]]:
         saved = json.loads(state)
         if saved["version"] != 1:
             raise ValueError(f"version {saved['version']}, not 1")
-        return {"context": saved["context"], "seed": int(saved["seed"])}, list(saved["actions"])
+        return {"unit": saved["unit"], "seed": int(saved["seed"])}, list(saved["actions"])
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(f"not a saved state: {error!r}") from None
 

@@ -18,8 +18,8 @@ from ..errors import Busy, Closed, DeadlineExceeded, Error, ProtocolError, Unava
 
 #: Errors that a worker's fault leads to; all others are the episode's.
 FAULTS = (Busy, Closed, DeadlineExceeded, ProtocolError, Unavailable)
-#: Starts a compiler, which listens at an address: given a number and the address, its process.
-Start = Callable[[int, str], "subprocess.Popen[Any]"]
+#: Starts a compiler, which listens at the given address; its process.
+Start = Callable[[str], "subprocess.Popen[Any]"]
 #: A line of a compiler that says why it ended.
 _TELLING = re.compile(r"\berror\b|assertion|terminate called|out of memory", re.IGNORECASE)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
@@ -65,7 +65,7 @@ class Worker:
         if self._driver is None:
             has_ended = self.process is None or self.process.poll() is not None
             if self._start is not None and has_ended:
-                self.process = self._start(0, self.address)
+                self.process = self._start(self.address)
             self._driver = self._connected()
         return self._driver
 

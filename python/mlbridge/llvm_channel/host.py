@@ -37,7 +37,7 @@ from ..optimizations import OPTIMIZATIONS
 from ..processes import Process
 from ..recording import Tensors
 from ..server import Policy
-from ..uri import SCHEMES, escaped, is_component
+from ..uri import escaped, is_uri
 from .log import ContextLine, Header, LogWriter, Observation, Parser, Tensor
 from .pair import ChannelPair, listed
 
@@ -45,7 +45,6 @@ __all__ = ["InteractiveHost", "InteractiveStatistics", "default_advice", "open_p
 
 #: Seconds that loading a policy may take, which may import a framework.
 OPENING = 60.0
-_SHOWN = 3  # names in a message
 _IN_PROCESS = ("eviction_default", "function_hottest_bb_freq")  # LLVM's channel doesn't have them
 _MOST_ADVICE = 4096  # what a FIFO takes in one piece
 _MOST_PAUSE = 60.0
@@ -70,17 +69,10 @@ def open_policy(
 
 def _uri(text: str) -> str:
     """The URI of a model; empty if the text is neither one nor a file that has one."""
-    scheme, colon, _ = text.partition(":")
-    if colon and (scheme in SCHEMES or scheme == "tfaot" or is_component(scheme)):
+    if is_uri(text):
         return text
     scheme = {".onnx": "onnx", ".so": "aot"}.get(Path(text).suffix, "")
     return f"{scheme}:{escaped(str(Path(text).absolute()))}" if scheme else ""
-
-
-def _names(names: Sequence[str]) -> str:
-    """The first of them, and how many there are."""
-    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
-    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _instead(lacks: Sequence[TensorSpec]) -> str:
@@ -549,8 +541,9 @@ class InteractiveHost:
         sent = {spec.name for spec in signature.inputs}
         lacks = [] if wanted is None else [s for s in wanted.inputs if s.name not in sent]
         if lacks and self._missing == "refuse":
+            names = listed([f"'{spec.name}'" for spec in lacks])
             raise Mismatch(
-                f"the model wants {_names([s.name for s in lacks])}, which the compiler does not "
+                f"the model wants {names}, which the compiler does not "
                 f"send (it sends {len(sent)} features); {_instead(lacks)}"
             )
         # Never written, so zeros.

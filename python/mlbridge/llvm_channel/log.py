@@ -29,6 +29,7 @@ from ..errors import (
     Unsupported,
 )
 from ..optimizations import OPTIMIZATIONS
+from ..outputs import write_all
 from ..reading import open_file
 from ..recording import Episode, Recording, Tensors, write
 
@@ -397,7 +398,7 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
         except OSError as error:
             raise NotFound(f"{self.path}: cannot be written: {error.strerror}") from None
         self._context, self._number = _line({"context": ""}), 0
-        self._write(self.header.line())
+        write_all(self._file.fileno(), self.header.line())
 
     def context(self, name: str) -> None:
         """Begin a function, to which what follows belongs; "" is the module.
@@ -426,7 +427,7 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
         if self.header.score is not None:
             data += _line({"outcome": self._number}) + self._bytes(self.header.score, reward)
             data += b"\n"
-        self._write(data)
+        write_all(self._file.fileno(), data)
         self._context, self._number = b"", self._number + 1
 
     def _bytes(self, tensor: Tensor, value: Any) -> bytes:
@@ -438,11 +439,6 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
         ):
             raise InvalidArgument(f"expected {tensor}, got {array.dtype.name}{list(array.shape)}")
         return array.astype(tensor.dtype.newbyteorder("<")).tobytes()
-
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
 
     def close(self) -> None:
         """Closes the file; what was written is in it already."""
@@ -481,7 +477,7 @@ def to_recording(
         for number, context in enumerate(source.contexts()):
             yield Episode(
                 episode=str(number),
-                context=context.name,
+                unit=context.name,
                 signature=signature,
                 observations=[
                     {name: value for name, value in values.items() if name != decision}
@@ -527,7 +523,7 @@ def from_recording(
                         "alike"
                     )
                 if step == 0:
-                    writer.context(episode.context)
+                    writer.context(episode.unit)
                 writer.observation(values, episode.rewards[step] if score else None)
     if writer is None:
         raise InvalidArgument(f"{source.path} has no answered request")

@@ -13,13 +13,14 @@ import select
 import signal
 import stat
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from ..processes import Process
 
 #: Seconds that a process has to end by SIGTERM.
 PATIENCE = 2.0
-_SHOWN = 3  # processes in a message
+_SHOWN = 3  # items in a message
 _OF_OTHERS = 0o077
 
 #: The device and number of a file.
@@ -95,25 +96,17 @@ class ChannelPair:
                 # The system doesn't tell of one that left before the FIFO was opened again.
                 if data or self._hung_up() or seconds is not None:
                     return data
-            poll = select.poll()
-            poll.register(self._questions, select.POLLIN)
-            poll.register(self._wake, select.POLLIN)
-            ready = poll.poll(None if seconds is None else max(0, round(seconds * 1000)))
-            if not ready or any(descriptor == self._wake for descriptor, _ in ready):
+            ready = _events(seconds, self._questions, self._wake)
+            if not ready or self._wake in ready:
                 return None
 
     def wait(self) -> bool:
         """Wait for a compiler; False after wake()."""
-        poll = select.poll()
-        poll.register(self._questions, select.POLLIN)
-        poll.register(self._wake, select.POLLIN)
-        return any(descriptor == self._questions for descriptor, _ in poll.poll())
+        return self._questions in _events(None, self._questions, self._wake)
 
     def _hung_up(self) -> bool:
         """True if a compiler has hung up; then the FIFO is made ready for the next."""
-        poll = select.poll()
-        poll.register(self._questions, select.POLLIN)
-        events = dict(poll.poll(0)).get(self._questions, 0)
+        events = _events(0, self._questions).get(self._questions, 0)
         if not events or events & select.POLLIN:
             return False  # none yet, or one that has come since
         # Opened before the old one is closed: a compiler that opens it meanwhile has a reader.
@@ -131,9 +124,7 @@ class ChannelPair:
     @property
     def pending(self) -> bool:
         """True if more has been sent, or the compiler has hung up: it waits for no answer."""
-        poll = select.poll()
-        poll.register(self._questions, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(_events(0, self._questions))
 
     @property
     def writers(self) -> int:
@@ -145,12 +136,16 @@ class ChannelPair:
         """The processes that have .in open but are no compiler, and may take the answers.
 
         `silent`: also those that have .out open, as a compiler has that is about to begin."""
-        compilers = {*self._compilers, *(one for wave, _ in self._unclear for one in wave)}
+        compilers = self._known()
         return [
             process
             for process, ((reads, _), (_, writes)) in _users(self._in, self._out)
             if reads and (silent or not writes) and process not in compilers
         ]
+
+    def _known(self) -> set[Process]:
+        """The compilers, and the processes that may be some."""
+        return {*self._compilers, *(one for wave, _ in self._unclear for one in wave)}
 
     def begun(self, conversations: int) -> None:
         """The beginnings of so many conversations have come: find out whose they are.
@@ -158,7 +153,7 @@ class ChannelPair:
         The system doesn't say who has written. A compiler opens .in to read and .out to write, and
         begins at once: of those that have both open, the ones that had not before.
         """
-        known = {*self._compilers, *(one for wave, _ in self._unclear for one in wave)}
+        known = self._known()
         fresh = [
             process
             for process, ((reads, answers), (listens, writes)) in _users(self._in, self._out)
@@ -220,10 +215,18 @@ class ChannelPair:
             os.close(descriptor)
 
 
-def listed(processes: list[Process]) -> str:
+def _events(seconds: float | None, *descriptors: int) -> dict[int, int]:
+    """The events of descriptors that can be read or have hung up, after `seconds` at most."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return dict(poll.poll(None if seconds is None else max(0, round(seconds * 1000))))
+
+
+def listed(items: Sequence[object]) -> str:
     """Some of them, for a message."""
-    shown = ", ".join(map(str, processes[:_SHOWN]))
-    return shown + (f" and {len(processes) - _SHOWN} more" if len(processes) > _SHOWN else "")
+    shown = ", ".join(map(str, items[:_SHOWN]))
+    return shown + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
 
 
 def _opened(base: str, side: str, flags: int) -> tuple[int, bool]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from ..errors import InvalidArgument
-from ..process_runner import run
+from ..process_runner import run_tool
 
 _FUNCTION = re.compile(r"^define .*?@\"?([^\"(]+)\"?\(")
 _BLOCK = re.compile(r"^\"?([^\s\":]+)\"?:")
@@ -19,9 +19,10 @@ _MADE = re.compile(r"# -- Begin function (\S+)")
 _LABEL = re.compile(r"^(?:\.LBB\d+_\d+:|# %bb\.\d+:)\s*(?:# %(\S+))?")
 _INNER = re.compile(r"# => *This Inner Loop Header")
 _ITERATIONS = 100
+_LIMIT = 60.0  # seconds of a tool
 
 
-def iteration_cycles(module: Path, *, timeout: float = 60.0) -> float:
+def iteration_cycles(module: Path) -> float:
     """Cycles that llvm-mca predicts for one iteration of each innermost loop of one block, in all.
 
     `module`: text, for x86-64, as LLVM's vectorizer left it, with names for all blocks (instnamer),
@@ -33,20 +34,14 @@ def iteration_cycles(module: Path, *, timeout: float = 60.0) -> float:
     """
     elements = _elements(module.read_text())
     with tempfile.TemporaryDirectory(prefix="mlbridge-") as folder:
-
-        def tool(*command: str) -> None:
-            ran = run(command, folder, timeout=timeout)
-            if ran.code:
-                reason = f"{command[0]} ended with {ran.code}: {ran.reason}"
-                raise InvalidArgument(f"{module}: {reason}")
-
-        tool("llc-22", "-O3", str(module.absolute()), "-o", "out.s")
+        tool = partial(run_tool, cwd=folder, timeout=_LIMIT, what=str(module))
+        tool(["llc-22", "-O3", str(module.absolute()), "-o", "out.s"])
         marked, at_once = _regions(Path(folder, "out.s").read_text(), elements)
         if not at_once:
             return 0.0
         Path(folder, "marked.s").write_text(marked)
         mca = ("llvm-mca-22", "-mtriple=x86_64", "-mcpu=generic", f"-iterations={_ITERATIONS}")
-        tool(*mca, "-json", "marked.s", "-o", "report")
+        tool([*mca, "-json", "marked.s", "-o", "report"])
         regions = json.loads(Path(folder, "report").read_bytes())["CodeRegions"]
     cycles = [float(region["SummaryView"]["TotalCycles"]) for region in regions]
     return sum(total / _ITERATIONS / count for total, count in zip(cycles, at_once, strict=True))

@@ -17,10 +17,11 @@ from typing import Self
 
 from ..elf import executable_bytes, is_object
 from ..errors import InvalidArgument, PolicyFailed, Unsupported
-from ..process_runner import Ran, run
+from ..process_runner import Ran, run, run_tool
 from ..ratio import Ratio
 from .cache import Cache
 
+MCA = "llvm-mca-22"
 Place = str | os.PathLike[str]
 
 
@@ -105,10 +106,7 @@ class _Measure:
         raise NotImplementedError
 
     def _run(self, name: str, folder: str, *command: str) -> Ran:
-        ran = run(command, folder, timeout=self._timeout)
-        if ran.code:
-            raise InvalidArgument(f"{name}: {command[0]} ended with {ran.code}: {ran.reason}")
-        return ran
+        return run_tool(command, folder, timeout=self._timeout, what=name)
 
     def _compiled(
         self, name: str, content: bytes, folder: str, flags: Sequence[str], *target: str
@@ -152,21 +150,19 @@ class Throughput(_Measure):
         *,
         cpu: str = "generic",
         bound: bool = False,
-        mca: str = "llvm-mca-22",
         clang: str = "clang-22",
         cache: Cache | None = None,
         timeout: float = 600.0,
     ) -> None:
         """`cpu`: the processor of the module's target whose pipeline is modelled."""
         super().__init__(level, clang=clang, cache=cache, timeout=timeout)
-        self._mca = mca
         self._cpu = cpu
         self._field = "BlockRThroughput" if bound else "TotalCycles"
         self._iterations = 1 if bound else 100
         self.kind = f"{type(self).kind} {self._field} {cpu}"
 
     def _version(self) -> str:
-        return _version_of(self._clang) + _version_of(self._mca)
+        return _version_of(self._clang) + _version_of(MCA)
 
     def _measure(self, name: str, content: bytes, flags: Sequence[str]) -> float:
         if is_object(content[:18]):
@@ -182,7 +178,7 @@ class Throughput(_Measure):
             if count == 0:
                 return 0.0
             Path(folder, "marked").write_text(marked, "utf-8", errors="surrogateescape")
-            command = [self._mca, f"-mcpu={self._cpu}", f"-iterations={self._iterations}", "-json"]
+            command = [MCA, f"-mcpu={self._cpu}", f"-iterations={self._iterations}", "-json"]
             command += [option.replace("--target=", "-mtriple=") for option in target]
             self._run(name, folder, *command, "marked", "-o", "report")
             regions = json.loads(Path(folder, "report").read_bytes())["CodeRegions"]

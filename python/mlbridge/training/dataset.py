@@ -15,7 +15,7 @@ import numpy as np
 
 from ..corpus.resolve import module_files, opened
 from ..errors import DeadlineExceeded, InvalidArgument, PolicyFailed
-from ..process_runner import run
+from ..process_runner import run_tool
 from ..recording import Episode, Recording, Tensors
 from .optimizations import TrainedAgents
 
@@ -62,9 +62,8 @@ class Prepared:
 
 def compiled(optimization: TrainedAgents, module: str, uri: str, folder: Path) -> float:
     """Compiles a module; the cost of its code. PolicyFailed if the compiler fails."""
-    ran = run(optimization.command(module, uri), folder, timeout=LIMIT)
-    if ran.code:
-        raise PolicyFailed(f"{module}: the compiler ended with {ran.code}: {ran.reason}")
+    command = optimization.command(module, uri)
+    run_tool(command, folder, timeout=LIMIT, what=module, error=PolicyFailed)
     return optimization.cost(folder)
 
 
@@ -125,10 +124,7 @@ def _modules(corpus: Any, part: str) -> Iterator[tuple[str, Any]]:
 
 
 def _tool(*command: str) -> str:
-    ran = run(command, timeout=LIMIT)
-    if ran.code:
-        raise PolicyFailed(f"{command[0]} ended with {ran.code}: {ran.reason}")
-    return ran.stdout.text
+    return run_tool(command, timeout=LIMIT, error=PolicyFailed).stdout.text
 
 
 def _add(
@@ -149,7 +145,7 @@ def _add(
     for file in sorted(recordings.iterdir()) if recordings.is_dir() else ():
         for episode in Recording(file).episodes():
             if len(episode):
-                by_function[episode.context.rpartition(":")[2]].append(episode)
+                by_function[episode.unit.rpartition(":")[2]].append(episode)
         file.unlink()
     eligible = {}
     for function, episodes in by_function.items():

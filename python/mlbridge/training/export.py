@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from .._core import Signature
 from ..errors import InvalidModel
 from ..gym.layout import MASK
+from ..outputs import replace_whole
 
 MASKED = -1.0e9
 TRIES = 500
@@ -105,16 +106,16 @@ def written(
     import onnx
     import onnxruntime
 
-    fresh = path.with_name(path.name + ".part")
+    exported = io.BytesIO()
     with torch.no_grad():
         torch.onnx.export(
             policy, tuple(torch.from_numpy(np.array(value)) for value in example.values()),
-            os.fspath(fresh), dynamo=False, opset_version=17, input_names=list(example),
+            exported, dynamo=False, opset_version=17, input_names=list(example),
             output_names=[output], dynamic_axes=dynamic,
         )  # fmt: skip
-    model = onnx.load(fresh)
+    model = onnx.load_from_string(exported.getvalue())
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, fresh)
-    yield onnxruntime.InferenceSession(fresh, providers=["CPUExecutionProvider"])
-    fresh.replace(path)
+    contents = model.SerializeToString()
+    yield onnxruntime.InferenceSession(contents, providers=["CPUExecutionProvider"])
+    replace_whole(path, contents)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..claiming import claim
 from ..errors import Busy, Error, InvalidArgument, InvalidModel
+from ..outputs import replace_whole
 from ..reading import parse_json, read_text, shortly
 
 TRAINING, SEARCH = "training", "search"
@@ -62,13 +63,14 @@ class Folder:
                 raise InvalidModel(
                     f"{self.path / PROGRESS}: has {len(rows)} of the {done} iterations"
                 )
-        replace(self.path / PROGRESS, "".join(json.dumps(row) + "\n" for row in rows))
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        replace_whole(self.path / PROGRESS, text.encode())
         return rows
 
     def keep(self, settings: Mapping[str, Any]) -> None:
         """Writes the settings of a new training, whose trainer has started."""
         if self.checkpoint() is None:
-            replace(self.path / SETTINGS, json.dumps(settings, indent=1) + "\n")
+            write_json(self.path / SETTINGS, settings)
 
     def checkpoint(self) -> Path | None:
         """The folder of the last checkpoint that is complete."""
@@ -82,7 +84,7 @@ class Folder:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         write(part)
-        (part / "iteration.json").write_text(json.dumps({"iteration": number}))
+        write_json(part / "iteration.json", {"iteration": number})
         with (self.path / PROGRESS).open("a") as file:
             file.write(json.dumps(row) + "\n")
             file.flush()
@@ -124,11 +126,9 @@ def read(
         raise InvalidModel(f"{file}: cannot be read: {shortly(error)}") from None
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a file that is never there in part."""
-    fresh = path.with_name(path.name + ".part")
-    fresh.write_text(text)
-    fresh.replace(path)
+def write_json(path: Path, value: Any) -> None:
+    """Write a whole file for people to read."""
+    replace_whole(path, (json.dumps(value, indent=1) + "\n").encode())
 
 
 def plot(

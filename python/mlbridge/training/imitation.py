@@ -22,6 +22,7 @@ from ..gym.layout import MASK
 from ..recording import Episode, Recording
 from .arguments import ACTIVATIONS
 from .environment import PHASE_ORDERING, AsVector, VectorTrainer, make
+from .folder import write_json
 from .settings import Settings
 
 DEFAULTS: dict[str, Any] = {
@@ -212,7 +213,7 @@ class Trainer(VectorTrainer):
         state = {"network": self._network.state_dict(), "optimizer": self._optimizer.state_dict()}
         torch.save(state, folder / "network.pt")
         np.savez(folder / "seen.npz", v=self._vectors, m=self._allowed, a=self._actions)
-        (folder / "state.json").write_text(json.dumps({"iteration": self._iteration}))
+        write_json(folder / "state.json", {"iteration": self._iteration})
 
     def load(self, folder: Path) -> None:
         """Goes on from a checkpoint."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,9 +13,10 @@ from typing import Any
 
 from ..errors import Error, InvalidModel, NotFound
 from ..files import extra
+from ..outputs import replace_whole
 from ..reading import read_json
 from .arguments import named, one_line
-from .folder import Folder, Row, plot, replace
+from .folder import Folder, Row, plot, write_json
 from .optimizations import TRAINED
 from .settings import IMITATION, LIGHT, Settings, Trainer
 
@@ -112,7 +112,7 @@ def train(
             file, lines = learner.export(path, {"mlbridge.training": made_by})
             note = [f"**Note:** {warning}.", ""] if warning else []
             lines = [*note, *lines, *card_lines(figures, rows[-1])]
-            replace(path / "README.md", card(settings, rows, lines))
+            replace_whole(path / "README.md", card(settings, rows, lines).encode())
             return file
         finally:
             learner.close()
@@ -130,7 +130,7 @@ def _compared(settings: Settings, path: Path) -> tuple[str, dict[str, dict[str, 
         return warning, kept
     except (Error, TypeError, ValueError, AttributeError):
         figures = baselines.measured(settings.environment, settings.options, settings.seed)
-    replace(place, json.dumps(figures, indent=1) + "\n")
+    write_json(place, figures)
     return warning, figures
 
 

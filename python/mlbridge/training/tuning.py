@@ -10,14 +10,13 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from dataclasses import replace as with_changes
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidArgument, NotFound, PolicyFailed
 from ..files import extra
-from .folder import SEARCH, SETTINGS, Folder, replace, same
+from .folder import SEARCH, SETTINGS, Folder, same, write_json
 from .optimizations import TRAINED
 from .run import check, train
 from .settings import Settings
@@ -64,7 +63,7 @@ def changed(settings: Settings, drawn: Mapping[str, Any]) -> Settings:
     """The settings of a trial."""
     own = {key: value for key, value in drawn.items() if key in SEARCHED}
     others = {key: value for key, value in drawn.items() if key not in SEARCHED}
-    return with_changes(settings, **own, settings={**settings.settings, **others})
+    return replace(settings, **own, settings={**settings.settings, **others})
 
 
 def every(settings: Settings, space: Mapping[str, Any]) -> list[Settings]:
@@ -145,7 +144,7 @@ def search(
         else:  # no trial came as far as an iteration
             shutil.rmtree(state, ignore_errors=True)
             shutil.rmtree(path / TRIALS, ignore_errors=True)
-            replace(path / SETTINGS, json.dumps(stated, indent=1) + "\n")
+            write_json(path / SETTINGS, stated)
 
         def trainable(config: dict[str, Any]) -> None:
             one(settings, path, config, tune.get_context().get_trial_id())
@@ -212,7 +211,7 @@ def ranked(path: Path, results: Sequence[Any]) -> list[dict[str, Any]]:
         raise PolicyFailed(f"no trial gave a reward: {failed[0]['error']}")
     rows.sort(key=lambda row: (-row["reward"], row["name"]))
     rows += failed
-    replace(path / BEST, json.dumps(rows, indent=1) + "\n")
+    write_json(path / BEST, rows)
     for row in rows:  # one that ended early has no file
         policy = path / TRIALS / row["name"] / "policy.onnx"
         if policy.exists():

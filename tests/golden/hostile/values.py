@@ -14,7 +14,7 @@ BODY = (info("i", kind=INT64), info("go", kind=BOOL))
 def body(
     nodes: list[onnx.NodeProto], state: onnx.ValueInfoProto, *made: onnx.ValueInfoProto
 ) -> onnx.GraphProto:
-    """Of a loop that goes on, with one state."""
+    """The body of a loop that goes on, with one state."""
     nodes = [node("Identity", ["go"], ["still"]), *nodes]
     return helper.make_graph(nodes, "body", [*BODY, state], [info("still", kind=BOOL), *made])
 
@@ -47,7 +47,7 @@ def good_values() -> onnx.ModelProto:
 
 @model
 def good_non_zero() -> onnx.ModelProto:
-    """Of a constant; the shape of what is made of it is an input all the same."""
+    """NonZero of a constant; the shape of what is made of it is an input all the same."""
     nodes = [
         node("NonZero", ["c"], ["n"]),
         node("Shape", ["n"], ["m"]),

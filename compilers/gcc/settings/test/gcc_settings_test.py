@@ -91,7 +91,7 @@ class Place:
         for file in (self.folder / "log").iterdir():
             for question in Recording(file).episodes():
                 assert len(question.actions) == 1
-                found[question.context.rpartition(":")[2]] = question
+                found[question.unit.rpartition(":")[2]] = question
             file.unlink()
         return found
 

@@ -170,7 +170,7 @@ def test_what_was_asked_is_recorded(compiler: Compiler, source: Path, tmp_path: 
     recording = mlbridge.Recording(path)
     (episode,) = recording.episodes()
     assert not recording.damage
-    assert episode.context.endswith("main.cpp")
+    assert episode.unit.endswith("main.cpp")
     costs, decisions = episode.stacked("callsite_cost"), episode.stacked("inlining_decision")
     assert len(costs) > 50
     assert np.array_equal(decisions, (costs < 40).astype(np.int64))
@@ -205,7 +205,7 @@ def test_a_parallel_link(compiler: Compiler, tmp_path: Path) -> None:
         assert done.stderr == ""
         found = [
             (
-                Path(episode.context).name,
+                Path(episode.unit).name,
                 episode.stacked("inlining_decision").ravel().tolist(),
             )
             for path in log.iterdir()

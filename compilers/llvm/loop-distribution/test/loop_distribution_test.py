@@ -215,7 +215,7 @@ def test_how_long_an_iteration_waits(compiler: Compiler) -> None:
         for episode in mlbridge.Recording(path).episodes():
             if episode.agent == "distribute":
                 last = episode.observations[-1]["together"]
-                waits[episode.context.rpartition(":")[2]] = float(last[LATENCY])
+                waits[episode.unit.rpartition(":")[2]] = float(last[LATENCY])
     assert waits["none"] == 0
     assert 0 < waits["cheap"] < waits["one"]
     # What was stored four iterations before comes through memory, the last one stays in a register.

@@ -170,7 +170,7 @@ def test_a_recording_says_what_was_decided_and_on_what(compiler: Compiler) -> No
     compiler.object("words.c", "-Oz", model=SEQUENCE, record="new/log")
     recording, episode = compiler.recording("new/log"), compiler.episode("new/log")
     assert recording.model == "function:sequence"
-    assert episode.context == str(SOURCES / "words.c")
+    assert episode.unit == str(SOURCES / "words.c")
     assert episode.stacked("action").ravel().tolist() == [30, 5, 23, 39, len(ACTIONS)]
     assert episode.stacked("step").ravel().tolist() == [0, 1, 2, 3, 4]
     assert len({features.tobytes() for features in episode.stacked("features")}) == 5
