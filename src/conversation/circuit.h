@@ -25,7 +25,7 @@ public:
   explicit Circuit(Duration budget) : budget_(budget), left_(budget) {}
 
   /// The deadline that a call may wait for, at most `asked`. Errors: Unavailable, while open.
-  Expected<Deadline> admit(Deadline asked);
+  Expected<Deadline> admit(Deadline limit);
   /// True if calls fail without being made.
   bool isOpen() {
     const std::lock_guard<std::mutex> lock(mutex_);
