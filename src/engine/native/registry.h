@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The operators: one line for each, in the table of its family. CONTRIBUTING.md says how to add
-// one.
+// The operators, one line each in the table of the family. CONTRIBUTING.md says how to add one.
 #ifndef MLBRIDGE_ENGINE_NATIVE_REGISTRY_H
 #define MLBRIDGE_ENGINE_NATIVE_REGISTRY_H
 
@@ -44,8 +43,7 @@ constexpr uint8_t AnyNumber = 0xff; ///< of outputs
 /// The length of a result depends on what the operator finds in its input.
 constexpr uint8_t SelfDeciding = 0x80;
 
-/// The operator, or null if there is none; ONNX's own domain is "". `version` is that of the
-/// operator set.
+/// The operator, or null. ONNX's own domain is ""; `version` is that of the operator set.
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version);
 
 /// The failure that names the operator and its version.
