@@ -13,8 +13,12 @@ endif()
 
 set(MLBRIDGE_COMPONENT_OUTPUT ${CMAKE_BINARY_DIR}/lib/mlbridge)
 
-# mlbridge_missing(PART WHAT): a part that is ON, and something that it needs is not there.
+# mlbridge_missing(PART WHAT): something that a part needs is not there. An error if the part is ON, else a notice.
 function(mlbridge_missing part what)
+  if(NOT MLBRIDGE_${part} STREQUAL "ON")
+    message(STATUS "MLBRIDGE_${part}: not built, ${what}")
+    return()
+  endif()
   message(FATAL_ERROR "MLBRIDGE_${part}=ON: ${what}\nTo do without it: -DMLBRIDGE_${part}=OFF, or "
           "pip install . --config-settings=cmake.define.MLBRIDGE_${part}=OFF")
 endfunction()

@@ -17,9 +17,13 @@ Status ModelOptions::invalid(const std::string &Option, const std::string &Expec
           nameOf(Option) + ": expected " + Expected + ", got '" + Value + "'"};
 }
 
+Status ModelOptions::checkModel() const {
+  return Model.empty()
+             ? Status(Code::InvalidArgument, "no model was given (" + nameOf("model") + "=URI)")
+             : Status();
+}
+
 Status ModelOptions::check() const {
-  if (Model.empty())
-    return {Code::InvalidArgument, "no model was given (" + nameOf("model") + "=URI)"};
   const Expected<Duration> Time = parseDuration(Deadline);
   if (!Time || Time->count() <= 0)
     return invalid("deadline", "a time such as 5s, 250ms or a number of seconds", Deadline);

@@ -19,7 +19,9 @@ struct ModelOptions {
   /// InvalidArgument: the option -PREFIX-OPTION has a value that it can't have.
   Status invalid(const std::string &Option, const std::string &Expected,
                  const std::string &Value) const;
-  /// The first of these options that makes no sense, as InvalidArgument.
+  /// InvalidArgument if there is no model.
+  Status checkModel() const;
+  /// The first other option that makes no sense, as InvalidArgument.
   Status check() const;
   bool mustNotFail() const { return OnFailure == "fail"; }
   /// Options with which the model is opened, or a Runner made, for a file or function, the context.

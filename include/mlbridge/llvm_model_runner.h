@@ -41,11 +41,11 @@ inline TensorSpec fromLLVM(const llvm::TensorSpec &Spec) {
 /// The features and the advice of an advisor, as a signature to bind a model to.
 inline Signature fromLLVM(const std::vector<llvm::TensorSpec> &Features,
                           const llvm::TensorSpec &Advice) {
-  Signature Made;
+  Signature Result;
   for (const llvm::TensorSpec &Feature : Features)
-    Made.inputs.push_back(fromLLVM(Feature));
-  Made.outputs.push_back(fromLLVM(Advice));
-  return Made;
+    Result.inputs.push_back(fromLLVM(Feature));
+  Result.outputs.push_back(fromLLVM(Advice));
+  return Result;
 }
 
 /// Adds to `Wanted` the inputs of the model that it lacks, where their shape is fixed: they stay
@@ -78,41 +78,41 @@ public:
                   const llvm::TensorSpec &Advice, const Model &Policy, const Signature &Wanted,
                   const CallContext &Caller = {})
       : MLModelRunner(Ctx, Kind::Release, Features.size()), Unit(Caller.unit),
-        Asked(Policy.boundTo(Wanted).newRunner(Caller)),
+        Inner(Policy.boundTo(Wanted).newRunner(Caller)),
         Nothing(Advice.getTotalTensorBufferSize()) {
     // The base class allocates where there is no buffer, that is, no model.
     for (size_t I = 0; I < Features.size(); ++I)
-      setUpBufferForTensor(I, Features[I], Asked.inputAt(I).data);
+      setUpBufferForTensor(I, Features[I], Inner.inputAt(I).data);
   }
 
   ~LLVMModelRunner() override {
     if (InEpisode)
-      (void)Asked.endEpisode(Status());
+      (void)Inner.endEpisode(Status());
   }
 
   /// Why the last evaluation failed, or every one will; Ok after one that did not.
-  const Status &status() const { return Asked.status(); }
+  const Status &status() const { return Inner.status(); }
   /// For rewards, and for inputs that LLVM does not know.
-  Runner &runner() { return Asked; }
+  Runner &runner() { return Inner; }
 
   /// LLVM calls it for each module (without a name) or function: an episode for a server.
   void switchContext(llvm::StringRef Name) override {
     if (InEpisode)
-      (void)Asked.endEpisode(Status());
+      (void)Inner.endEpisode(Status());
     InEpisode = true;
-    (void)Asked.beginEpisode("", Name.empty() ? Unit : Name.str());
+    (void)Inner.beginEpisode("", Name.empty() ? Unit : Name.str());
   }
 
 private:
   void *evaluateUntyped() override {
-    if (Asked.evaluate())
-      if (const TensorView Answer = Asked.outputAt(0); Answer.bytes() == Nothing.size())
+    if (Inner.evaluate())
+      if (const TensorView Answer = Inner.outputAt(0); Answer.bytes() == Nothing.size())
         return Answer.data;
     return Nothing.data();
   }
 
   const std::string Unit;
-  Runner Asked;
+  Runner Inner;
   bool InEpisode = false;
   std::vector<char> Nothing; // aligned as operator new aligns
 };

@@ -98,28 +98,28 @@ private:
   }
 
   static mlb_code createRunner(void *, const int64_t *const *, void **runner, mlb_error *error) {
-    auto *made = new (std::nothrow) Runner;
-    if (!made)
+    auto *instance = new (std::nothrow) Runner;
+    if (!instance)
       return fail(error, Code::LimitExceeded, "no memory for the network's buffers");
     const auto failed = [&](const char *name) {
-      delete made;
+      delete instance;
       return fail(error, Code::InvalidModel, "the compiled class has nothing that fits ", name);
     };
     for (size_t i = 0; i < Inputs; ++i) {
       const TensorflowPort &port = Ports::inputs[i];
-      const int index = made->network.LookupArgIndex(port.argument);
+      const int index = instance->network.LookupArgIndex(port.argument);
       const size_t bytes = port.count * sizeOf(port.type);
-      if (index < 0 || static_cast<size_t>(made->network.arg_size(index)) != bytes)
+      if (index < 0 || static_cast<size_t>(instance->network.arg_size(index)) != bytes)
         return failed(port.name);
-      made->in[i] = made->network.arg_data(static_cast<size_t>(index));
-      std::memset(made->in[i], 0, bytes);
+      instance->in[i] = instance->network.arg_data(static_cast<size_t>(index));
+      std::memset(instance->in[i], 0, bytes);
     }
     for (size_t i = 0; i < Outputs; ++i) {
-      made->out[i] = made->network.LookupResultIndex(Ports::outputs[i].argument);
-      if (made->out[i] < 0)
+      instance->out[i] = instance->network.LookupResultIndex(Ports::outputs[i].argument);
+      if (instance->out[i] < 0)
         return failed(Ports::outputs[i].name);
     }
-    *runner = made;
+    *runner = instance;
     return 0;
   }
   static void destroyRunner(void *runner) { delete static_cast<Runner *>(runner); }

@@ -305,10 +305,13 @@ Status Storing::store(PyObject *value) {
   }
 }
 
+nb::object newArray(Span<const int64_t> shape, ElementType type) {
+  return own(PyArray_SimpleNew(static_cast<int>(shape.size()),
+                               reinterpret_cast<const npy_intp *>(shape.data()), typeNumber(type)));
+}
+
 Array newStrings(const TensorView &tensor) {
-  nb::object array =
-      own(PyArray_SimpleNew(static_cast<int>(tensor.shape.size()),
-                            reinterpret_cast<const npy_intp *>(tensor.shape.data()), NPY_OBJECT));
+  nb::object array = newArray(tensor.shape, tensor.type);
   auto *to = static_cast<PyObject **>(PyArray_DATA(arrayOf(array)));
   auto *from = static_cast<const std::string *>(tensor.data);
   for (size_t i = 0; i < tensor.count; ++i) {
@@ -355,9 +358,7 @@ bool isViewOf(PyObject *object, const TensorView &tensor) {
 Array newCopy(const TensorView &tensor) {
   if (tensor.type == ElementType::String)
     return newStrings(tensor);
-  nb::object array = own(PyArray_SimpleNew(static_cast<int>(tensor.shape.size()),
-                                           reinterpret_cast<const npy_intp *>(tensor.shape.data()),
-                                           typeNumber(tensor.type)));
+  nb::object array = newArray(tensor.shape, tensor.type);
   if (tensor.count)
     std::memcpy(PyArray_DATA(arrayOf(array)), tensor.data, tensor.bytes());
   return nb::borrow<Array>(array);
@@ -373,9 +374,7 @@ nb::object newRows(const std::vector<TensorView> &rows, nb::handle pad) {
     }
   const ElementType type = rows[0].type;
   shape.insert(shape.begin(), static_cast<int64_t>(rows.size()));
-  nb::object all =
-      own(PyArray_SimpleNew(static_cast<int>(shape.size()),
-                            reinterpret_cast<const npy_intp *>(shape.data()), typeNumber(type)));
+  nb::object all = newArray(shape, type);
   if (isSame && type != ElementType::String) {
     auto *to = static_cast<uint8_t *>(PyArray_DATA(arrayOf(all)));
     for (const TensorView &row : rows) {

@@ -80,28 +80,28 @@ nb::typed<nb::dict, nb::str, nb::any> onnxFacts(const std::string &path) {
 
 /// The native engine's view of a model: fields of mlbridge.inspection.Report and Support.
 nb::typed<nb::dict, nb::str, nb::any> inspectNative(const std::string &path) {
-  Expected<native::Inspection> found = native::inspect(path);
-  check(found.status());
+  Expected<native::Inspection> inspection = native::inspect(path);
+  check(inspection.status());
   nb::typed<nb::dict, nb::str, nb::any> all;
   std::map<std::string, uint64_t> operators;
   std::vector<std::string> missing;
-  for (const native::Inspection::Use &use : found->operators) {
+  for (const native::Inspection::Use &use : inspection->operators) {
     operators[use.op] = use.nodes;
     if (!use.isSupported)
       missing.push_back(use.op);
   }
-  all["signature"] = found->signature;
-  all["metadata"] = found->metadata;
-  all["opsets"] = found->opsets;
+  all["signature"] = inspection->signature;
+  all["metadata"] = inspection->metadata;
+  all["opsets"] = inspection->opsets;
   all["operators"] = operators;
-  all["parameters"] = found->parameters;
-  all["parameter_bytes"] = found->parameterBytes;
-  all["external_files"] = found->externalFiles;
-  all["runs"] = found->native.ok();
-  all["why"] = found->native.message();
+  all["parameters"] = inspection->parameters;
+  all["parameter_bytes"] = inspection->parameterBytes;
+  all["external_files"] = inspection->externalFiles;
+  all["runs"] = inspection->native.ok();
+  all["why"] = inspection->native.message();
   all["missing"] = missing;
-  all["multiply_adds"] = found->multiplyAdds;
-  all["workspace_bytes"] = found->workspace;
+  all["multiply_adds"] = inspection->multiplyAdds;
+  all["workspace_bytes"] = inspection->workspace;
   return all;
 }
 

@@ -110,24 +110,24 @@ mlbridge_code mlbridge_register_function(const char *name, const mlbridge_functi
     return finish(s);
   if (!stated.function)
     return finish(Status(Code::InvalidArgument, "no function was given (null)"));
-  FunctionModel made;
+  FunctionModel content;
   if (stated.signature) {
     Expected<Signature> signature = signatureOf(*stated.signature);
     if (!signature)
       return finish(signature.status());
-    made.signature = std::move(*signature);
+    content.signature = std::move(*signature);
   }
-  if (Status s = readMetadata(stated.metadata, stated.metadata_size, made.metadata); !s)
+  if (Status s = readMetadata(stated.metadata, stated.metadata_size, content.metadata); !s)
     return finish(s);
-  made.newFunction = [function = stated.function, data = stated.data] {
-    return Function([function, data](FunctionCall &asked) {
-      mlbridge_call call{asked, {}};
+  content.newFunction = [function = stated.function, data = stated.data] {
+    return Function([function, data](FunctionCall &request) {
+      mlbridge_call call{request, {}};
       const mlbridge_code code = function(&call, data);
       return statusOf(code, call.message.c_str());
     });
   };
-  return finish(registerFunction(textOf(name),
-                                 [made](const Uri &) { return Expected<FunctionModel>(made); }));
+  return finish(registerFunction(
+      textOf(name), [content](const Uri &) { return Expected<FunctionModel>(content); }));
 }
 
 mlbridge_code mlbridge_register_engine(const char *scheme, const char *name,

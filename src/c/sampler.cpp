@@ -17,17 +17,17 @@ static mlbridge_code chosen(mlbridge_type type, const void *logits, uint64_t cou
                             const F &choose) {
   if (!index || (count && !logits))
     return MLBRIDGE_INVALID_ARGUMENT;
-  Expected<int64_t> found =
+  Expected<int64_t> choice =
       Status(Code::InvalidArgument, "logits must be float16, float32 or float64");
   if (type == MLBRIDGE_FLOAT32)
-    found = choose(Span(static_cast<const float *>(logits), count));
+    choice = choose(Span(static_cast<const float *>(logits), count));
   else if (type == MLBRIDGE_FLOAT64)
-    found = choose(Span(static_cast<const double *>(logits), count));
+    choice = choose(Span(static_cast<const double *>(logits), count));
   else if (type == MLBRIDGE_FLOAT16)
-    found = choose(Span(static_cast<const Half *>(logits), count));
-  if (found)
-    *index = *found;
-  return codeOf(found.status());
+    choice = choose(Span(static_cast<const Half *>(logits), count));
+  if (choice)
+    *index = *choice;
+  return codeOf(choice.status());
 }
 
 extern "C" {

@@ -11,9 +11,9 @@ constexpr Duration MinPause = std::chrono::seconds(10);
 constexpr Duration MaxPause = std::chrono::hours(1);
 } // namespace
 
-Expected<Deadline> Circuit::admit(Deadline asked) {
+Expected<Deadline> Circuit::admit(Deadline limit) {
   if (!troubled_.load(std::memory_order_relaxed))
-    return asked;
+    return limit;
   const std::lock_guard<std::mutex> lock(mutex_);
   const Deadline::Clock::time_point now = Deadline::Clock::now();
   if (open_) {
@@ -22,9 +22,9 @@ Expected<Deadline> Circuit::admit(Deadline asked) {
                     "the model is not asked for now, since earlier calls failed (" + why_ + ")");
     // Only one caller tries; the others fail at once until it is back.
     retryAt_ = Deadline::after(pause_, now);
-    return earlier(asked, Deadline::after(budget_ / 10, now));
+    return earlier(limit, Deadline::after(budget_ / 10, now));
   }
-  return earlier(asked, Deadline::after(left_, now));
+  return earlier(limit, Deadline::after(left_, now));
 }
 
 void Circuit::reached() {

@@ -24,8 +24,8 @@ class Circuit {
 public:
   explicit Circuit(Duration budget) : budget_(budget), left_(budget) {}
 
-  /// The deadline that a call may wait for, at most `asked`. Errors: Unavailable, while open.
-  Expected<Deadline> admit(Deadline asked);
+  /// The deadline that a call may wait for, at most `limit`. Errors: Unavailable, while open.
+  Expected<Deadline> admit(Deadline limit);
   /// True if calls fail without being made.
   bool isOpen() {
     const std::lock_guard<std::mutex> lock(mutex_);

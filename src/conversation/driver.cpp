@@ -50,11 +50,11 @@ struct Driver::State {
   /// Connects, and opens a stream for each agent.
   Status join(Deadline deadline) {
     leave();
-    Expected<std::shared_ptr<Connection>> made =
+    Expected<std::shared_ptr<Connection>> attempt =
         Connection::open(*address.transport, uri, address.connecting, deadline);
-    if (!made)
-      return made.status();
-    const Welcome &now = (*made)->welcome();
+    if (!attempt)
+      return attempt.status();
+    const Welcome &now = (*attempt)->welcome();
     if (!now.signature && now.agents.empty())
       return Status(Code::Protocol, "the environment states no signature");
     if (!agents.empty() && (now.signature != welcome.signature || now.agents != welcome.agents))
@@ -64,7 +64,7 @@ struct Driver::State {
                                                    welcome.signature->toString()
                                              : std::string()));
     welcome = now;
-    connection = *made;
+    connection = *attempt;
     if (agents.empty()) {
       std::vector<AgentSpec> specs = welcome.agents;
       if (specs.empty())
@@ -89,14 +89,14 @@ struct Driver::State {
     return Status();
   }
   Status ask(FrameKind kind, Buffer &frame, Deadline deadline) {
-    Agent &asked = agent();
+    Agent &actor = agent();
     for (const std::unique_ptr<Agent> &each : agents) {
       each->seen = nullptr;
       each->slot.hasLast = false;
     }
     done = truncated = false;
     rewards.assign(rewards.size(), 0);
-    FrameHeader header{kind, asked.slot.id, ++asked.request, wireTime(deadline)};
+    FrameHeader header{kind, actor.slot.id, ++actor.request, wireTime(deadline)};
     header.length = frame.size() - FrameHeaderSize;
     if (const uint64_t limit = welcome.maxMessage; header.length > limit)
       return makeError(Code::LimitExceeded, "the message has ", header.length,
@@ -104,19 +104,19 @@ struct Driver::State {
     encode(header, frame.data());
     const iovec part{frame.data(), frame.size()};
     bool sent = false;
-    Status status = connection->exchange(asked.slot, header.request, &part, 1, deadline, sent);
+    Status status = connection->exchange(actor.slot, header.request, &part, 1, deadline, sent);
     if (status)
-      status = take(asked);
+      status = take(actor);
     inEpisode = status.ok() && !done;
     return status;
   }
-  Status take(Agent &asked) {
-    done = asked.slot.done;
-    truncated = done && asked.slot.truncated;
-    if (Status s = takeTurn(asked); !s)
+  Status take(Agent &actor) {
+    done = actor.slot.done;
+    truncated = done && actor.slot.truncated;
+    if (Status s = takeTurn(actor); !s)
       return s;
     if (!done)
-      return look(agent(), asked.slot.reply);
+      return look(agent(), actor.slot.reply);
     for (const std::unique_ptr<Agent> &each : agents)
       if (each->slot.hasLast)
         if (Status s = look(*each, each->slot.last); !s)
@@ -130,12 +130,12 @@ struct Driver::State {
     return Status();
   }
   /// Reads who acts next, and what each agent has earned.
-  Status takeTurn(const Agent &asked) {
+  Status takeTurn(const Agent &actor) {
     if (welcome.agents.empty()) {
-      rewards[0] = asked.slot.reward;
+      rewards[0] = actor.slot.reward;
       return Status();
     }
-    const std::optional<TurnMessage> &turn = asked.slot.turn;
+    const std::optional<TurnMessage> &turn = actor.slot.turn;
     if (!turn)
       return Status(Code::Protocol, "the environment has several agents and did not say who acts");
     if (turn->rewards.size() != agents.size())

@@ -90,10 +90,10 @@ static std::string unknownName(const TensorSpec &spec, const std::vector<TensorS
 }
 
 /// True if an output of the model would do for the caller's under another name.
-static bool isUnderAnotherName(const TensorSpec &spec, const TensorSpec &asked,
+static bool isUnderAnotherName(const TensorSpec &spec, const TensorSpec &wanted,
                                const Signature &caller) {
   Binding::Port port;
-  TensorSpec bound, renamed = asked;
+  TensorSpec bound, renamed = wanted;
   renamed.name = spec.name;
   return std::none_of(caller.outputs.begin(), caller.outputs.end(),
                       [&spec](const TensorSpec &other) { return other.name == spec.name; }) &&
@@ -102,21 +102,21 @@ static bool isUnderAnotherName(const TensorSpec &spec, const TensorSpec &asked,
 
 /// The output that gives the caller the integer that it lacks: an integer of another name, such as
 /// a classifier's label, which need not be an index; else what makes one of a network's logits.
-static std::string adviceFor(const TensorSpec &asked, const Signature &caller,
+static std::string adviceFor(const TensorSpec &wanted, const Signature &caller,
                              const Signature &model) {
-  if (asked.type != ElementType::Int64)
+  if (wanted.type != ElementType::Int64)
     return {};
   const TensorSpec *other = nullptr;
   for (const TensorSpec &spec : model.outputs)
-    if (isUnderAnotherName(spec, asked, caller) && std::exchange(other, &spec))
+    if (isUnderAnotherName(spec, wanted, caller) && std::exchange(other, &spec))
       return {}; // nobody can say which
   if (other)
-    return "; '?rename=" + asked.name + ":" + other->name + "' in the URI gives the model's '" +
+    return "; '?rename=" + wanted.name + ":" + other->name + "' in the URI gives the model's '" +
            other->toString() + "' this name";
   for (const TensorSpec &spec : model.outputs)
     if (isFloat(spec.type) && !spec.shape.empty())
       return "; '?choose=argmax" +
-             (asked.name == "action" ? std::string() : "&choose_as=" + asked.name) +
+             (wanted.name == "action" ? std::string() : "&choose_as=" + wanted.name) +
              "' in the URI makes an int64 of the model's '" + spec.toString() + "'";
   return {};
 }

@@ -28,21 +28,21 @@ mlb_code fail(mlb_error *error, const Status &status) {
 }
 
 std::vector<mlb_tensor_spec> toComponent(Span<const TensorSpec> specs) {
-  std::vector<mlb_tensor_spec> made;
-  made.reserve(specs.size());
+  std::vector<mlb_tensor_spec> copies;
+  copies.reserve(specs.size());
   for (const TensorSpec &spec : specs)
-    made.push_back({toComponent(spec.name), static_cast<uint32_t>(spec.type),
-                    static_cast<uint32_t>(spec.shape.size()), spec.shape.data(),
-                    spec.maximum.empty() ? nullptr : spec.maximum.data()});
-  return made;
+    copies.push_back({toComponent(spec.name), static_cast<uint32_t>(spec.type),
+                      static_cast<uint32_t>(spec.shape.size()), spec.shape.data(),
+                      spec.maximum.empty() ? nullptr : spec.maximum.data()});
+  return copies;
 }
 
 std::vector<mlb_option> toComponent(const std::map<std::string, std::string> &options) {
-  std::vector<mlb_option> made;
-  made.reserve(options.size());
+  std::vector<mlb_option> copies;
+  copies.reserve(options.size());
   for (const auto &[key, value] : options)
-    made.push_back({toComponent(key), toComponent(value)});
-  return made;
+    copies.push_back({toComponent(key), toComponent(value)});
+  return copies;
 }
 
 Expected<TensorSpec> fromComponent(const mlb_tensor_spec &spec) {

@@ -202,9 +202,9 @@ Status checkAgents(Span<const AgentSpec> agents) {
 }
 
 Tensor::Tensor(TensorSpec spec) {
-  Expected<Tensor> made = make(spec, spec.shape);
-  if (made)
-    *this = std::move(*made);
+  Expected<Tensor> tensor = make(spec, spec.shape);
+  if (tensor)
+    *this = std::move(*tensor);
 }
 
 Expected<Tensor> Tensor::make(TensorSpec spec, Span<const int64_t> shape) {

@@ -125,7 +125,7 @@ std::string whatInstead(Span<const uint8_t> bytes) {
       {"\x7f"
        "ELF",
        "a shared object and not an ONNX file; open it with aot:"}};
-  // The texts perhaps after a byte order mark and blanks, and in capital letters.
+  // The texts may come after a byte order mark and blanks, and in capital letters.
   size_t begin = file.substr(0, 3) == "\xef\xbb\xbf" ? 3 : 0;
   begin = std::min(file.find_first_not_of(" \t\r\n", begin), file.size());
   const auto equal = [](char a, char b) {
@@ -146,7 +146,7 @@ Status copyFile(const std::string &path, uint64_t limit, int target) {
   const Expected<Opened> from = openFile(path, limit);
   if (!from)
     return from.status();
-  // Small, so that its pages are touched once and not for each part of the file.
+  // A part is small, so that its pages are touched once and not for each part of the file.
   constexpr uint64_t Part = 1 << 16;
   Buffer bytes;
   if (Status s = bytes.resize(std::min(from->size, Part)); !s)

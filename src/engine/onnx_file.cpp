@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Field by field through a ModelProto. The file is hostile: every length is held against what is
+// Reads a ModelProto field by field. The file is hostile: every length is held against what is
 // left of its message, nesting is bounded, and memory grows with the bytes that are there.
 #include "engine/onnx_file.h"
 

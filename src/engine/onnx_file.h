@@ -150,14 +150,14 @@ constexpr size_t MostDimensions = 24;
 /// Unsupported if a tensor has more.
 Status checkDimensions(size_t count);
 
-/// For an engine that runs the model itself. Errors: InvalidModel (not a ModelProto, damaged; the
-/// message says where), Unsupported (graphs nested too deep, sparse weights, a tensor of too many
-/// dimensions), LimitExceeded, DeadlineExceeded.
+/// Reads a model for an engine that runs it itself. Errors: InvalidModel (not a ModelProto,
+/// damaged; the message says where), Unsupported (graphs nested too deep, sparse weights, a tensor
+/// of too many dimensions), LimitExceeded, DeadlineExceeded.
 Expected<Model> readModel(Span<const uint8_t> bytes, const Deadline &deadline = {});
-/// For ONNX Runtime, which reports what is wrong: everything up to damaged bytes or to graphs that
-/// are nested too deep even for it.
+/// Reads a model for ONNX Runtime, which reports what is wrong: everything up to damaged bytes or
+/// to graphs that are nested too deep even for it.
 Model scanModel(Span<const uint8_t> bytes);
-/// One NodeProto, likewise.
+/// Reads one NodeProto in the same way.
 Node scanNode(std::string_view message);
 
 /// Inputs that are weights as well, which are their defaults.

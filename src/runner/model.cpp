@@ -123,8 +123,8 @@ static bool lists(const std::string &names, const std::string &name) {
 }
 
 // The reason why an engine left an output out of a model's signature, if the pass asks for it.
-static Status withLeftOut(const Status &status, const Signature &asked, const Metadata &metadata) {
-  for (const TensorSpec &output : asked.outputs)
+static Status withLeftOut(const Status &status, const Signature &wanted, const Metadata &metadata) {
+  for (const TensorSpec &output : wanted.outputs)
     if (const auto why = metadata.find("onnx.left_out." + output.name);
         !status && why != metadata.end())
       return {status.code(), status.message() + "; the model's " + why->second};

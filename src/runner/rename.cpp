@@ -63,10 +63,10 @@ private:
     const auto known = signatures_.find(&own);
     if (known != signatures_.end())
       return &known->second;
-    Expected<Signature> made = renamed(own, names_);
-    if (!made)
-      return made.status();
-    return &signatures_.emplace(&own, std::move(*made)).first->second;
+    Expected<Signature> result = renamed(own, names_);
+    if (!result)
+      return result.status();
+    return &signatures_.emplace(&own, std::move(*result)).first->second;
   }
   /// Old names; `own` is null for a model that takes any.
   void restore(std::vector<TensorSpec> &specs, const std::vector<TensorSpec> *own) const {
@@ -122,8 +122,8 @@ OpenedBackend rename(std::shared_ptr<ModelBackend> model, Renames names, const s
       if (std::find(known.begin(), known.end(), from) == known.end())
         return unfit("the model has no input or output '", from, "'", didYouMean(from, known),
                      "; it has ", signature.toString());
-    if (Expected<Signature> made = renamed(signature, names); !made)
-      return made.status();
+    if (Expected<Signature> result = renamed(signature, names); !result)
+      return result.status();
   }
   return std::shared_ptr<ModelBackend>(
       std::make_shared<RenamedModel>(std::move(model), std::move(names)));

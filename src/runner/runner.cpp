@@ -279,7 +279,7 @@ Status Runner::evaluateWithin(Duration left) {
 
 void Runner::expectOutput(ElementType type) {
   if (state_)
-    state_->asked = type;
+    state_->answerType = type;
 }
 
 Expected<TensorView> Runner::firstElement(ElementType type) {

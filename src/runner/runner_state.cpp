@@ -80,22 +80,22 @@ Status Runner::State::infer() {
   Signature signature;
   for (const Tensor &tensor : pending)
     signature.inputs.push_back(tensor.spec());
-  if (!asked)
+  if (!answerType)
     return Status(Code::InvalidArgument,
                   "the model takes any signature and none was stated, so the type of its answer is "
                   "unknown: ask with evaluate<T>()");
   TensorSpec answer;
   answer.name = "output";
-  answer.type = *asked;
+  answer.type = *answerType;
   signature.outputs.push_back(std::move(answer));
   Expected<std::shared_ptr<const Binding>> fitting = bindSignature(signature, nullptr);
   if (!fitting)
     return fitting.status();
-  Expected<std::unique_ptr<RunnerBackend>> made =
+  Expected<std::unique_ptr<RunnerBackend>> evaluator =
       backend->newRunner((*fitting)->model, context, deadline);
-  if (!made)
-    return made.status();
-  if (Status s = attach(std::move(*fitting), std::move(*made)); !s)
+  if (!evaluator)
+    return evaluator.status();
+  if (Status s = attach(std::move(*fitting), std::move(*evaluator)); !s)
     return s;
   for (size_t i = 0; i < inputs.size(); ++i) {
     copySame(inputs[i].view, pending[i].view().data);

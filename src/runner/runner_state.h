@@ -51,7 +51,7 @@ struct Runner::State {
   /// Until the first evaluation on a model that takes any signature.
   bool inferring = false;
   std::vector<Tensor> pending;
-  std::optional<ElementType> asked;
+  std::optional<ElementType> answerType;
   std::vector<Tensor> nowhere; ///< what wrong calls of input() write to, one for each type
 
   /// A runner that has failed. With a binding (to nothing) its buffers can still be written to.

@@ -28,11 +28,11 @@ template <typename... Parts> mlb_code fail(mlb_error *error, Code code, const Pa
 inline std::string about(const TensorSpec &spec) { return "tensor '" + spec.name + "'"; }
 
 /// Hands a codec over to the library, or says why there is none.
-template <typename Made>
-mlb_code give(Expected<std::unique_ptr<Made>> made, void **codec, mlb_error *error) {
-  if (!made)
-    return fail(error, made.status());
-  *codec = static_cast<Codec *>((*made).release());
+template <typename Derived>
+mlb_code give(Expected<std::unique_ptr<Derived>> result, void **codec, mlb_error *error) {
+  if (!result)
+    return fail(error, result.status());
+  *codec = static_cast<Codec *>((*result).release());
   return 0;
 }
 

@@ -282,8 +282,8 @@ Expected<ChosenSerDes> serdesOf(const Uri &uri) {
   }
   if (options.options.empty())
     return chosen;
-  std::unique_ptr<SerDes> made = chosen.serdes->withOptions(options);
-  if (!made)
+  std::unique_ptr<SerDes> variant = chosen.serdes->withOptions(options);
+  if (!variant)
     return Status(Code::InvalidArgument, "serdes '" + chosen.name + "' takes no option '" +
                                              options.options.begin()->first + "'");
   if (!missing.empty())
@@ -293,7 +293,7 @@ Expected<ChosenSerDes> serdesOf(const Uri &uri) {
             std::string(missing) + "' is missing");
   chosen.hasMessages = true;
   options.scheme = chosen.name;
-  chosen.serdes = opened().findOrAdd(options.toString(), std::move(made)).get();
+  chosen.serdes = opened().findOrAdd(options.toString(), std::move(variant)).get();
   chosen.name += ":" + uri.option("request") + "/" + uri.option("reply");
   return chosen;
 }

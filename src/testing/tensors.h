@@ -25,10 +25,10 @@ public:
     prepared.resize(specs_.size());
   }
   Expected<TensorView> prepare(size_t index, Span<const int64_t> shape) override {
-    Expected<Tensor> made = Tensor::make(specs_[index], shape);
-    if (!made)
-      return made.status();
-    tensors[index] = std::move(*made);
+    Expected<Tensor> result = Tensor::make(specs_[index], shape);
+    if (!result)
+      return result.status();
+    tensors[index] = std::move(*result);
     ++prepared[index];
     largest = std::max(largest, tensors[index].count());
     return tensors[index].view();
@@ -129,10 +129,10 @@ inline Tensor randomTensor(Random &random, const TensorSpec &spec) {
   for (int64_t &length : shape)
     if (length == Dynamic)
       length = static_cast<int64_t>(below(random, 5));
-  Expected<Tensor> made = Tensor::make(spec, shape);
-  if (!made)
+  Expected<Tensor> result = Tensor::make(spec, shape);
+  if (!result)
     return {};
-  Tensor tensor = std::move(*made);
+  Tensor tensor = std::move(*result);
   TensorView view = tensor.view();
   if (spec.type == ElementType::String) {
     for (std::string &s : view.as<std::string>())

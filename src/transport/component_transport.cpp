@@ -64,9 +64,9 @@ public:
       return Channel::wait(wanted, deadline);
     ComponentError error;
     uint32_t ready = 0;
-    const uint32_t asked = (wanted.read ? MLB_READ : 0) | (wanted.write ? MLB_WRITE : 0);
+    const uint32_t directions = (wanted.read ? MLB_READ : 0) | (wanted.write ? MLB_WRITE : 0);
     if (const mlb_code code =
-            table_.wait(connection_, asked, timeLeft(deadline), &ready, error.get()))
+            table_.wait(connection_, directions, timeLeft(deadline), &ready, error.get()))
       return error.status(code, "wait");
     return Readiness{(ready & MLB_READ) != 0, (ready & MLB_WRITE) != 0};
   }

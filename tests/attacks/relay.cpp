@@ -19,7 +19,7 @@ namespace {
 constexpr size_t Chunk = 64 * 1024;
 
 /// Bytes on their way in one direction.
-struct Way {
+struct Direction {
   std::vector<uint8_t> bytes = std::vector<uint8_t>(Chunk);
   size_t begin = 0, end = 0;
   bool isEmpty() const { return begin == end; }
@@ -27,12 +27,12 @@ struct Way {
 
 void relay(Descriptor local, const std::string &address) {
   const Expected<Uri> uri = Uri::parse(address);
-  Expected<std::unique_ptr<Channel>> made =
+  Expected<std::unique_ptr<Channel>> connection =
       (*transportFor(uri->scheme))->connect(*uri, Deadline::after(std::chrono::seconds(20)));
-  if (!made)
+  if (!connection)
     return;
-  Channel &channel = **made;
-  Way there, back;
+  Channel &channel = **connection;
+  Direction there, back;
   bool serverEnded = false;
   for (int idle = 0;;) {
     bool moved = false;

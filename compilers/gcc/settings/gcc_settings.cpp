@@ -12,7 +12,7 @@
 #include <gcc-plugin.h>
 #include <plugin-version.h>
 
-// Each needs those before it.
+// Each of these headers needs those before it.
 #include <tree.h>
 
 #include <gimple.h>

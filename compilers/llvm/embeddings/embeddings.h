@@ -27,12 +27,12 @@ enum class Kind {
 /// Seed vectors of opcodes, types and operands. Copies share them; threads may use one at once.
 class Vocabulary {
 public:
-  /// From JSON text as LLVM reads it: {"Opcodes": {"Add": [0.1, …], …}, "Types": …, "Arguments":
+  /// Parses JSON text as LLVM reads it: {"Opcodes": {"Add": [0.1, …], …}, "Types": …, "Arguments":
   /// …}. Names that it lacks are zero, names that LLVM does not know are left out. Errors:
   /// InvalidModel (no JSON, a section that is missing or has no name that LLVM knows, vectors of
   /// different lengths, a number that is not finite), Unsupported (this LLVM has no IR2Vec).
   static Expected<Vocabulary> parse(llvm::StringRef Json);
-  /// The same of a file of at most 64 MiB; NotFound if it cannot be read, LimitExceeded.
+  /// Parses a file of at most 64 MiB; NotFound if it cannot be read, LimitExceeded.
   static Expected<Vocabulary> read(const std::string &Path);
   /// The one that is built in: vocabulary.json, read on the first call.
   static const Expected<Vocabulary> &builtin();

@@ -19,12 +19,12 @@ namespace mlbridge::embeddings {
 /// may use one at once.
 class MachineVocabulary {
 public:
-  /// From JSON text: {"Opcodes": {"ADD": [0.1, …], …}, "Operands": {"Immediate": [0.2, …], …}}.
+  /// Parses JSON text: {"Opcodes": {"ADD": [0.1, …], …}, "Operands": {"Immediate": [0.2, …], …}}.
   /// Names that it lacks are zero, kinds of operands that don't exist are left out. Errors:
   /// InvalidModel (no JSON, a section that is missing or has no name that can occur, vectors of
   /// different lengths, a number that is not finite).
   static Expected<MachineVocabulary> parse(llvm::StringRef Json);
-  /// The same of a file of at most 64 MiB; NotFound if it cannot be read, LimitExceeded.
+  /// Parses a file of at most 64 MiB; NotFound if it cannot be read, LimitExceeded.
   static Expected<MachineVocabulary> read(const std::string &Path);
   /// The one that is built in: machine_vocabulary.json, read on the first call.
   static const Expected<MachineVocabulary> &builtin();

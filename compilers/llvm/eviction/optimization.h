@@ -52,7 +52,7 @@ public:
   /// Reports a failure, the first one only: LLVM's heuristic decides for the rest of the module. Ok
   /// is none.
   void note(const Status &Result);
-  /// The same for a function's allocation, which ends with it in a process that tries one.
+  /// Reports it for a function's allocation, which ends with it in a process that tries one.
   void note(const llvm::MachineFunction &MF, const Status &Result);
 
   const plugin::Settings Options;

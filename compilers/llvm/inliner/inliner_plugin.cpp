@@ -92,7 +92,7 @@ private:
                                                      std::vector<llvm::TensorSpec> Features) {
     const Model Policy = plugin::openForProcess(Options);
     const Signature *Known = Policy.modelSignature();
-    // It costs as much as the heuristic does.
+    // This feature costs as much as the heuristic does.
     if (!Known || Known->findInput(DefaultDecisionName) >= 0)
       Features.push_back(DefaultDecisionSpec);
     return plugin::newRunner(Options, Policy, M, Features, InlineDecisionSpec);

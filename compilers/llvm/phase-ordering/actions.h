@@ -29,7 +29,7 @@ enum class Repeat { Later, Never, Always };
 /// Used by one thread at a time.
 class ActionList {
 public:
-  /// From {"version": 1, "actions": [{"name": …, "passes": …}, …]}, and the rules "repeat", "stop"
+  /// Reads {"version": 1, "actions": [{"name": …, "passes": …}, …]}, and the rules "repeat", "stop"
   /// and "max_steps" (README.md). Every pipeline is parsed; the error names the action and gives
   /// LLVM's message.
   static llvm::Expected<ActionList> parse(llvm::StringRef Json);

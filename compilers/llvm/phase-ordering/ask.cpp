@@ -13,10 +13,7 @@ namespace mlbridge::phase_ordering {
 
 Advice ask(const Options &Given, Module &M, ModuleAnalysisManager &MAM, bool Compares) {
   PhaseOrderingEnvironment Environment(M, MAM, Given.MaxSteps, Given.Vocabulary);
-  OpenOptions Opening;
-  Opening.deadline = Given.Deadline;
-  Opening.sharedBudget = true;
-  Opening.context.unit = M.getSourceFileName();
+  const OpenOptions Opening = Given.opening(M.getSourceFileName());
 
   // [three-lines]
   mlbridge::Model Policy = mlbridge::Model::open(Given.Model, Opening);
@@ -35,7 +32,7 @@ Advice ask(const Options &Given, Module &M, ModuleAnalysisManager &MAM, bool Com
 
   Advice Answer;
   if (!End) {
-    giveUp(Given, M, failureAt(Given.Model, End));
+    Given.giveUpOn(M, Given.describe(End));
     Selection Failure;
     Failure.Problem = End.toString();
     logSelection(Given, M, Failure);

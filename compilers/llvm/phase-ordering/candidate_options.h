@@ -21,7 +21,7 @@ llvm::cl::Option *findOption(llvm::StringRef Setting);
 /// Options that are set for a module, and reset when the next one begins.
 class OptionsInForce {
 public:
-  /// Those that the user has set stay as they are. False if LLVM refuses a value; it has then
+  /// Options that the user has set stay as they are. False if LLVM refuses a value; it has then
   /// printed that.
   bool set(llvm::ArrayRef<std::string> Settings);
   void reset();

@@ -15,7 +15,7 @@ namespace mlbridge::phase_ordering {
 /// module, for the module's own target. Errors: there is no such target in this process.
 llvm::Expected<uint64_t> codeSize(const llvm::Module &M);
 
-/// The same bytes for the code that this code generator makes, or one for the module's target if it
+/// Bytes of the code that this code generator makes, or one for the module's target if it
 /// is null. The module is used up.
 llvm::Expected<uint64_t> measureCode(llvm::Module &M, llvm::TargetMachine *TM);
 

@@ -256,7 +256,7 @@ void Comparison::run() {
   }
 }
 
-/// With analyses of its own: those of the host may be gone.
+/// Uses analyses of its own, as those of the host may be gone.
 void Comparison::continueStock(TargetMachine *TM) {
   setOptions();
   versions::forgetPluginInlineAdvisor();

@@ -16,7 +16,7 @@ namespace mlbridge::phase_ordering {
 
 namespace {
 
-// log2 of the ratio to the count at reset.
+// These are observed as log2 of the ratio to the count at reset.
 constexpr Count Changes[] = {
     Count::functions,
     Count::internal_functions,
@@ -50,7 +50,7 @@ constexpr Count Changes[] = {
     Count::constant_operands,
 };
 
-// Per instruction.
+// These are observed per instruction.
 constexpr Count Densities[] = {
     Count::blocks,
     Count::size_estimate,
@@ -74,7 +74,7 @@ constexpr Count Densities[] = {
     Count::constant_operands,
 };
 
-// log2 of the ratio to the count before the last step.
+// These are observed as log2 of the ratio to the count before the last step.
 constexpr Count LastSteps[] = {
     Count::instructions,   Count::size_estimate, Count::blocks,
     Count::internal_calls, Count::loads,         Count::stores,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "models.h"
 
-#include <mlbridge/function.h>
+#include "shared/agents.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -54,14 +54,6 @@ static Expected<FunctionModel> sequence(const Uri &From) {
       return Status();
     };
   };
-  return Model;
-}
-
-static Expected<FunctionModel> stop(const Uri &From) {
-  if (Status S = From.allowOnly({}); !S)
-    return S;
-  FunctionModel Model;
-  Model.newFunction = []() -> Function { return answerStop; };
   return Model;
 }
 
@@ -118,7 +110,7 @@ void registerModels() {
   std::call_once(Once, [] {
     // Names that are taken belong to whoever took them.
     (void)registerFunction("sequence", sequence);
-    (void)registerFunction("stop", stop);
+    (void)plugin::registerAgent("stop", answerStop);
     (void)registerFunction("fail-at", failAt);
     (void)registerScheme("candidates", candidates);
   });

@@ -3,37 +3,37 @@
 #define MLBRIDGE_LLVM_PHASE_ORDERING_OPTIONS_H
 
 #include "observation.h"
+#include "plugin/settings.h"
 
-#include <mlbridge/deadline.h>
-
-#include "llvm/ADT/StringRef.h"
+#include "llvm/IR/Module.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace mlbridge::phase_ordering {
 
 /// The options of the command line, which begin with -phase-ordering-.
-struct Options {
-  std::string Model, Serve; ///< URIs, or empty
-  std::string Actions;      ///< a file, or empty
+struct Options : plugin::Settings {
+  explicit Options(plugin::Settings Common) : Settings(std::move(Common)) {}
+
+  bool Serves = false; ///< the model's URI is where a driver is waited for
+  std::string Actions; ///< a file, or empty
   const ObservationKind *Observation = nullptr;
   std::string Vocabulary; ///< a file, or empty
   bool KeepStates = false;
   std::string StateFile;
   uint32_t MaxSteps = 0; ///< 0: not given
-  Duration Deadline{};
-  bool MustNotFail = false;
-  std::string LogFolder;
   uint32_t Effort = 0;
-  std::string Levels; ///< with commas between
 
-  /// True if the model is asked in pipelines of this level ("Oz").
-  bool hasLevel(llvm::StringRef Level) const;
+  /// Reports, as the options say, why the module is left to the usual passes.
+  void giveUpOn(const llvm::Module &M, const llvm::Twine &Why) const;
 };
 
-/// Reads the command line. InvalidArgument names an option that makes no sense.
-Expected<Options> readOptions();
+/// Reads the command line. A value that makes no sense is reported as an error, and there are no
+/// options.
+std::optional<Options> readOptions(llvm::LLVMContext &Context);
 
 } // namespace mlbridge::phase_ordering
 

@@ -54,16 +54,16 @@ static bool optimize(const Options &Given, Module &M, ModuleAnalysisManager &MAM
       return false;
     }
   if (Given.Model.empty()) {
-    giveUp(Given, M, "no model was given (-phase-ordering-model=URI)");
+    Given.giveUpOn(M, Given.checkModel().message());
     return false;
   }
   Advice Answer = ask(Given, M, MAM, Compares);
   if (Answer.IsApplied || Answer.Candidates.empty())
     return Answer.IsApplied;
   if (!Compares) {
-    giveUp(Given, M,
-           Given.Model + " has candidates, which are compared in a default pipeline with "
-                         "-phase-ordering-effort=1 or more");
+    Given.giveUpOn(M, Given.Model +
+                          " has candidates, which are compared in a default pipeline with "
+                          "-phase-ordering-effort=1 or more");
     return false;
   }
   if (Answer.Candidates.size() > Given.Effort)
@@ -81,26 +81,24 @@ static bool optimize(const Options &Given, Module &M, ModuleAnalysisManager &MAM
 /// compared, and the host goes on with its own passes. An empty `Level` asks the model whatever the
 /// levels. Several modules at once, in as many threads, do not disturb each other.
 static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
-  const mlbridge::Expected<Options> Given = readOptions();
-  if (!Given) {
-    report(M, DS_Error, Given.status().message());
+  const std::optional<Options> Given = readOptions(M.getContext());
+  if (!Given)
     return false;
-  }
-  if (!Given->Serve.empty()) {
+  if (Given->Serves) {
     if (const Status End = serveEpisodes(*Given, M, MAM); !End)
-      giveUp(*Given, M, failureAt(Given->Serve, End));
+      Given->giveUpOn(M, Given->describe(End));
     return false;
   }
   if (!firstDefinition(M))
     return false;
-  if (!Level.empty() && !Given->hasLevel(Level)) {
+  if (!Level.empty() && !Given->wants(Level)) {
     remarkLeftAlone(M, "-" + Level.str() + " is not one of the levels " + Given->Levels +
                            " (-phase-ordering-levels)");
     return false;
   }
   if (const std::string Why = untouchable(M); !Why.empty()) {
     if (Level.empty())
-      giveUp(*Given, M, Why);
+      Given->giveUpOn(M, Why);
     else
       remarkLeftAlone(M, Why);
     return false;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "remarks.h"
 
-#include "plugin/diagnostic.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/IR/LLVMContext.h"
@@ -13,22 +11,6 @@ using namespace llvm;
 namespace mlbridge::phase_ordering {
 
 static constexpr const char *Name = "phase-ordering";
-
-void report(Module &M, DiagnosticSeverity Severity, const Twine &Message) {
-  M.getContext().diagnose(plugin::PluginDiagnostic(Severity, "phase-ordering: " + Message));
-}
-
-void giveUp(const Options &Given, Module &M, const std::string &Why) {
-  if (Given.MustNotFail)
-    report(M, DS_Error, Why);
-  else
-    report(M, DS_Warning, Why + "; the module is left to the usual passes");
-}
-
-std::string failureAt(const std::string &Uri, const Status &Why) {
-  const bool IsNamed = Why.message().find(Uri) != std::string::npos;
-  return (IsNamed ? std::string() : Uri + ": ") + Why.toString();
-}
 
 const llvm::Function *firstDefinition(const Module &M) {
   for (const llvm::Function &F : M)
@@ -70,7 +52,7 @@ void remarkDecisions(const Module &M, ArrayRef<Decision> Decisions) {
 
 void remarkSelection(const Options &Given, Module &M, const Selection &Result) {
   if (!Result.Problem.empty())
-    giveUp(Given, M, Result.Problem);
+    Given.giveUpOn(M, Result.Problem);
   const llvm::Function *F = firstDefinition(M);
   if (!F || !Result.Problem.empty() || !Result.Stock.Bytes)
     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages about a module: a warning or an error, or remarks for whoever asks for them.
+// Remarks about a module, for whoever asks for them.
 #ifndef MLBRIDGE_LLVM_PHASE_ORDERING_REMARKS_H
 #define MLBRIDGE_LLVM_PHASE_ORDERING_REMARKS_H
 
@@ -8,17 +8,9 @@
 #include "options.h"
 
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/Module.h"
 
 namespace mlbridge::phase_ordering {
-
-/// A warning or an error.
-void report(llvm::Module &M, llvm::DiagnosticSeverity Severity, const llvm::Twine &Message);
-/// A warning that the module is left to the usual passes, or an error if the options say so.
-void giveUp(const Options &Given, llvm::Module &M, const std::string &Why);
-/// The failure of the model or environment at a URI, which the message names once.
-std::string failureAt(const std::string &Uri, const Status &Why);
 
 /// A remark that the module is left to the usual passes.
 void remarkLeftAlone(llvm::Module &M, llvm::StringRef Why);

@@ -23,9 +23,10 @@ static mlbridge::Expected<uint64_t> codeBytes(const Module &M) {
   return *Bytes;
 }
 
-ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM,
-                                     ServedOptions Options)
-    : Host(Host), MAM(MAM), Options(std::move(Options)) {
+ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM, Options Given,
+                                     std::string ActionsJson, Observer Observes)
+    : Host(Host), MAM(MAM), Given(std::move(Given)), ActionsJson(std::move(ActionsJson)),
+      Observes(std::move(Observes)) {
   useModule(Host);
   Sig = Inner->signature();
   for (const char *Name : {"code_bytes", "oz_code_bytes"})
@@ -34,10 +35,10 @@ ServedEnvironment::ServedEnvironment(Module &Host, ModuleAnalysisManager &MAM,
 
 Metadata ServedEnvironment::metadata() const {
   Metadata Values;
-  Values["phase-ordering.observation"] = Options.Observes.version().str();
-  if (const embeddings::Vocabulary *V = Options.Observes.vocabulary())
+  Values["phase-ordering.observation"] = Observes.version().str();
+  if (const embeddings::Vocabulary *V = Observes.vocabulary())
     Values["phase-ordering.vocabulary"] = V->digest();
-  if (Options.KeepStates)
+  if (Given.KeepStates)
     Values["mlbridge.fork"] = "1";
   if (const ActionList *Actions = Inner->actions())
     Values["phase-ordering.actions"] = Actions->json();
@@ -46,9 +47,9 @@ Metadata ServedEnvironment::metadata() const {
 
 void ServedEnvironment::useModule(Module &M) {
   Inner.reset(); // its copy belongs to what the analyses know
-  Inner = std::make_unique<PhaseOrderingEnvironment>(M, MAM, Options.MaxSteps);
-  Inner->use(Options.ActionsJson, Options.Observes);
-  if (Options.KeepStates)
+  Inner = std::make_unique<PhaseOrderingEnvironment>(M, MAM, Given.MaxSteps);
+  Inner->use(ActionsJson, Observes);
+  if (Given.KeepStates)
     Inner->keepStates();
 }
 
@@ -93,7 +94,7 @@ Status ServedEnvironment::fork(StringRef Steps, Observation &First) {
 }
 
 Status ServedEnvironment::reset(Observation &First) {
-  if (StringRef Steps = unit(); Options.KeepStates && Steps.consume_front("fork:"))
+  if (StringRef Steps = unit(); Given.KeepStates && Steps.consume_front("fork:"))
     return fork(Steps, First);
   if (!unit().empty() && unit() != Path)
     if (Status S = load(unit()); !S)
@@ -122,8 +123,8 @@ Status ServedEnvironment::reset(Observation &First) {
 }
 
 Status ServedEnvironment::measure(Observation &To) {
-  if (!Options.StateFile.empty())
-    if (Error E = writeModule(Inner->module(), Options.StateFile))
+  if (!Given.StateFile.empty())
+    if (Error E = writeModule(Inner->module(), Given.StateFile))
       return Status(Code::Internal, toString(std::move(E)));
   const mlbridge::Expected<uint64_t> Bytes = codeBytes(Inner->module());
   if (!Bytes)
@@ -154,30 +155,25 @@ Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
 }
 
 Status serveEpisodes(const Options &Given, Module &M, ModuleAnalysisManager &MAM) {
-  ServedOptions Told;
-  Told.MaxSteps = Given.MaxSteps;
-  Told.ActionsJson = ActionList::builtin().str();
-  Told.KeepStates = Given.KeepStates;
-  Told.StateFile = Given.StateFile;
+  std::string ActionsJson = ActionList::builtin().str();
   if (!Given.Actions.empty()) {
     ErrorOr<std::unique_ptr<MemoryBuffer>> Read = MemoryBuffer::getFile(Given.Actions);
     if (!Read)
       return Status(Code::NotFound,
                     "-phase-ordering-actions=" + Given.Actions + ": " + Read.getError().message());
-    Told.ActionsJson = (*Read)->getBuffer().str();
+    ActionsJson = (*Read)->getBuffer().str();
   }
   mlbridge::Expected<Observer> Observes = Observer::make(*Given.Observation, Given.Vocabulary);
   if (!Observes)
     return Observes.status();
-  Told.Observes = std::move(*Observes);
-  ServedEnvironment Environment(M, MAM, std::move(Told));
+  ServedEnvironment Environment(M, MAM, Given, std::move(ActionsJson), std::move(*Observes));
   if (!Environment.status())
     return Environment.status();
   ServerOptions Served;
   Served.signature = Environment.signature();
   Served.metadata = Environment.metadata();
   Served.environment = true;
-  mlbridge::Expected<Server> At = Server::listen(Given.Serve, std::move(Served));
+  mlbridge::Expected<Server> At = Server::listen(Given.Model, std::move(Served));
   if (!At)
     return At.status();
   return mlbridge::serve(Environment, *At).status;

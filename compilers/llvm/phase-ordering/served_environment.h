@@ -15,15 +15,6 @@
 
 namespace mlbridge::phase_ordering {
 
-/// The settings of a served environment.
-struct ServedOptions {
-  uint32_t MaxSteps = 0; ///< as for PhaseOrderingEnvironment
-  std::string ActionsJson;
-  Observer Observes;
-  bool KeepStates = false;
-  std::string StateFile; ///< if not empty, writeModule is called before each reply
-};
-
 /// For training: an environment that is driven from outside, for as many episodes as the driver
 /// wants, on this module or on others.
 ///
@@ -34,11 +25,13 @@ struct ServedOptions {
 /// step is the decrease of the former, as a part of those at the reset. The host's module is never
 /// changed.
 ///
-/// With `KeepStates` the context "fork:K" begins an episode in the state that the last one had
-/// after K steps; sizes stay relative to the reset.
+/// With the option `keep-states` the context "fork:K" begins an episode in the state that the last
+/// one had after K steps; sizes stay relative to the reset.
 class ServedEnvironment final : public Environment {
 public:
-  ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, ServedOptions Options);
+  /// With the option `state`, writeModule is called before each reply.
+  ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, Options Given,
+                    std::string ActionsJson, Observer Observes);
 
   /// Ok, or why the list of actions cannot be used.
   const Status &status() const { return Inner->status(); }
@@ -56,7 +49,9 @@ private:
 
   llvm::Module &Host;
   llvm::ModuleAnalysisManager &MAM;
-  const ServedOptions Options;
+  const Options Given;
+  const std::string ActionsJson;
+  const Observer Observes;
   std::string Path; ///< of `Loaded`
   std::unique_ptr<llvm::Module> Loaded;
   std::unique_ptr<PhaseOrderingEnvironment> Inner;

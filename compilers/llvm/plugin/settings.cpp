@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "settings.h"
 
-#include "diagnostic.h"
 #include "shared/levels.h"
 
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
@@ -11,8 +11,32 @@ using namespace llvm;
 
 namespace mlbridge::plugin {
 
+namespace {
+
+/// A plugin's warning or error. LLVM 19 has no general one.
+class PluginDiagnostic final : public DiagnosticInfo {
+public:
+  PluginDiagnostic(DiagnosticSeverity Severity, const Twine &Text)
+      : DiagnosticInfo(kind(), Severity), Text(Text.str()) {}
+  void print(DiagnosticPrinter &To) const override { To << Text; }
+
+private:
+  static int kind() {
+    static const int Kind = getNextAvailablePluginDiagnosticKind();
+    return Kind;
+  }
+  const std::string Text;
+};
+
+} // namespace
+
 Status Settings::validate() const {
-  if (Status Base = ModelOptions::check(); !Base)
+  const Status Given = checkModel();
+  return Given ? checkValues() : Given;
+}
+
+Status Settings::checkValues() const {
+  if (Status Base = check(); !Base)
     return Base;
   if (Missing != "refuse" && Missing != "zero")
     return invalid("missing", "refuse or zero", Missing);
@@ -33,11 +57,11 @@ void Settings::report(LLVMContext &Context, DiagnosticSeverity Severity,
   Context.diagnose(PluginDiagnostic(Severity, Prefix + ": " + Message));
 }
 
-void Settings::giveUp(LLVMContext &Context, const Status &Failure, StringRef Consequence) const {
+void Settings::giveUp(LLVMContext &Context, const Twine &Why, StringRef Consequence) const {
   if (mustNotFail())
-    report(Context, DS_Error, describe(Failure));
+    report(Context, DS_Error, Why);
   else
-    report(Context, DS_Warning, describe(Failure) + "; " + Consequence);
+    report(Context, DS_Warning, Why + "; " + Consequence);
 }
 
 void Settings::refuse(LLVMContext &Context, const Status &Failure) const {

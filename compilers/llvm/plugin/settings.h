@@ -22,16 +22,23 @@ struct Settings : ModelOptions {
 
   /// The first option that makes no sense, as InvalidArgument.
   Status validate() const;
+  /// Like validate(), but there may be no model.
+  Status checkValues() const;
   /// True if the model is asked at this level ("Oz").
   bool wants(llvm::StringRef Level) const;
-  /// True if it is asked about a function for which code is generated at this level.
+  /// True if the model is asked about a function for which code is generated at this level.
   bool wants(const llvm::Function &F, llvm::CodeGenOptLevel Level) const;
 
   void report(llvm::LLVMContext &Context, llvm::DiagnosticSeverity Severity,
               const llvm::Twine &Message) const;
   /// Reports a failure of the model: a warning, or with on-failure=fail an error.
   void giveUp(llvm::LLVMContext &Context, const Status &Failure,
-              llvm::StringRef Consequence = "LLVM's own heuristic decides") const;
+              llvm::StringRef Consequence = "LLVM's own heuristic decides") const {
+    giveUp(Context, describe(Failure), Consequence);
+  }
+  /// Reports another reason in the same way.
+  void giveUp(llvm::LLVMContext &Context, const llvm::Twine &Why,
+              llvm::StringRef Consequence) const;
   /// Reports that the command line is wrong: an error.
   void refuse(llvm::LLVMContext &Context, const Status &Failure) const;
 };

@@ -14,7 +14,7 @@ namespace mlbridge::polly_tiling {
 
 namespace {
 
-/// By how much an address grows in an iteration of the loop; null if by nothing.
+/// The growth of an address in an iteration of the loop; null if it doesn't grow.
 const SCEV *stepIn(const SCEV *Address, const Loop *L, ScalarEvolution &Evolution) {
   while (const auto *Recurrence = dyn_cast<SCEVAddRecExpr>(Address)) {
     if (Recurrence->getLoop() == L)

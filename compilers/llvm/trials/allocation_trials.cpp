@@ -33,8 +33,8 @@ namespace {
 /// The exit code of a run whose allocation LLVM refuses.
 constexpr int Refused = 3;
 
-/// Ends the run of a process: the allocator asks, when it is done, whether
-/// anyone wants its remarks.
+/// Ends the run of a process: the allocator asks, when it is done, whether anyone wants its
+/// remarks.
 class EndOfAllocation final : public DiagnosticHandler {
 public:
   EndOfAllocation(const MachineFunction &MF, std::function<void()> Do)
@@ -50,8 +50,7 @@ private:
   /// Every pass over machine code asks for this one before it begins.
   bool isAnalysisRemarkEnabled(StringRef Pass) const override {
     if (Pass == "size-info" && !MF.getRegInfo().getNumVirtRegs())
-      _exit(1); // the function is past allocation, which has not said that it
-                // is done
+      _exit(1); // the function is past allocation, which has not said that it is done
     return false;
   }
   bool isAnyRemarkEnabled() const override { return false; }
@@ -178,8 +177,7 @@ tryAllocations(const MachineFunction &MF, const VirtRegMap &Registers,
     if (Ends[I].IsLate)
       Failed =
           Status(Code::DeadlineExceeded, "an allocation took longer than a minute to try, so this "
-                                         "object may not be "
-                                         "reproducible");
+                                         "object may not be reproducible");
     else if (Answers[I].Known)
       Costs[I] = Answers[I].Cost;
     else if (Answers[I].Failure != Code::Ok)
@@ -232,8 +230,7 @@ Expected<unsigned> effortOf(StringRef Option, StringRef Number, ArrayRef<StringR
   for (StringRef Model : Models)
     if (Effort &&
         !is_contained({"native", "onnx", "aot", "tfaot", "function"}, Model.split(':').first))
-      return Wrong("processes that try allocations can't share a connection; "
-                   "expected native:, "
+      return Wrong("processes that try allocations can't share a connection; expected native:, "
                    "onnx:, aot:, tfaot: or function:",
                    Model);
   return Effort;

@@ -90,8 +90,9 @@ private:
 
   Status check() {
     const plugin::ModelOptions Options = options();
-    if (Status Valid = Options.check(); !Valid)
-      return Valid;
+    for (const Status &Valid : {Options.checkModel(), Options.check()})
+      if (!Valid)
+        return Valid;
     if (FloatSums != "reassociate" && FloatSums != "in-order")
       return Options.invalid("float-sums", "reassociate or in-order", FloatSums);
     for (const Option<int64_t> *Size : {&Cache1, &Cache2, &Cache3})

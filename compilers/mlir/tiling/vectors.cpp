@@ -46,7 +46,7 @@ void hoistOnMemrefs(IRRewriter &Rewriter, scf::ForOp Loop) {
   Rewriter.eraseOp(Around);
 }
 
-/// The same for a loop over tensors.
+/// Like hoistOnMemrefs, for a loop over tensors.
 void hoistOnTensors(IRRewriter &Rewriter, scf::ForOp Loop) {
   SmallVector<LoopLikeOpInterface> Inner; // innermost first
   Loop->walk([&](LoopLikeOpInterface Next) { Inner.push_back(Next); });

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// A program has it if networks are linked into it.
+// A program has this function if networks are linked into it.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const mlb_aot_model *
 mlbridge_linked_model(uint64_t index);
 
@@ -233,7 +233,7 @@ private:
   const std::shared_ptr<const Compiled> compiled_;
 };
 
-/// Those that are linked in, by mlbridge_compile_model or registered.
+/// The models that are linked in, by mlbridge_compile_model or registered.
 Registry<const mlb_aot_model *> &linked() {
   static auto &all = *[] {
     auto *models = new Registry<const mlb_aot_model *>;

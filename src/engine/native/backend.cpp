@@ -99,7 +99,7 @@ private:
     const std::optional<size_t> count = elementCount(shape);
     if (!count || *count > SIZE_MAX / 16)
       return {Code::LimitExceeded, "too many elements in " + toString(shape)};
-    // Never without memory: a kernel may look at the address.
+    // An empty tensor has memory, too: a kernel may look at the address.
     if (Status s = slot.memory.resize(std::max<size_t>(*count * sizeOf(type), 1)); !s)
       return s;
     slot.shape.assign(shape.begin(), shape.end());
@@ -108,7 +108,7 @@ private:
     return Status();
   }
 
-  /// So that lengths up to a declared maximum don't move the buffer.
+  /// Takes memory for a declared maximum, so that lengths up to it don't move the buffer.
   static Status reserveMost(Slot &slot, const TensorSpec &spec) {
     constexpr size_t Most = size_t(1) << 26;
     Shape longest = spec.shape;

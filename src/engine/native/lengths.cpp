@@ -214,7 +214,7 @@ private:
     return false;
   }
 
-  /// So that quantity i grows by `difference`.
+  /// Sets a length with which quantity i grows by `difference`.
   void setLength(Integers &lengths, size_t i, int64_t difference) const {
     for (size_t v = variables.size(); v-- > 0;)
       if (const int64_t slope = slopes_[v][i]; slope && difference % slope == 0) {

@@ -66,7 +66,7 @@ public:
   /// True if output i has a name, by which somebody may read it.
   bool wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
   void setResult(size_t i, Value *value);
-  /// The only result.
+  /// Makes a value the node's only result.
   Status give(Value *value) {
     setResult(0, value);
     return status();
@@ -99,14 +99,14 @@ public:
   bool read(size_t i, std::string_view attribute, Integers &out, bool isOptional = false);
   /// The value of an int32 or int64 tensor on which shapes depend.
   bool read(Value *value, Integers &out);
-  /// One such number.
+  /// Reads one such number.
   bool read(Value *value, int64_t &out);
-  /// One number of any type.
+  /// Reads one number of any type.
   bool read(Value *value, double &out);
 
   /// A new tensor in the workspace.
   Value *make(ElementType type, const Shape &shape);
-  /// The same as output i of the node.
+  /// A new tensor that is output i of the node.
   Value *output(size_t i, ElementType type, const Shape &shape);
   /// The same elements in another shape of as many; `offset` bytes into them.
   Value *view(Value *value, const Shape &shape, uint64_t offset = 0);

@@ -82,7 +82,6 @@ public:
   const onnx::Attribute *resolve(const onnx::Attribute *attribute) const;
   const Status &fail(Status why);
   const Status &status() const { return status_; }
-  std::string nameOfNode() const { return nodes_.empty() ? "" : nodes_.back(); }
   Value *make(ElementType type, const Shape &shape);
   Value *view(Value *value, const Shape &shape, uint64_t offset);
   Value *constant(ElementType type, const Shape &shape, SharedBytes bytes);
@@ -104,7 +103,7 @@ public:
   Expected<SharedBytes> elements(const onnx::Tensor &tensor);
   /// The step that made `value`, if changing it changes nothing else.
   Draft *onlyProducer(Value *value);
-  /// Adds them to the last step.
+  /// Adds so many to the last step.
   void countMultiplyAdds(uint64_t count);
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The operators: one line for each, in the table of its family. How to add one: CONTRIBUTING.md.
+// The operators, one line each in the table of the family. CONTRIBUTING.md says how to add one.
 #ifndef MLBRIDGE_ENGINE_NATIVE_REGISTRY_H
 #define MLBRIDGE_ENGINE_NATIVE_REGISTRY_H
 
@@ -43,14 +43,14 @@ constexpr uint8_t AnyNumber = 0xff; ///< of outputs
 /// The length of a result depends on what the operator finds in its input.
 constexpr uint8_t SelfDeciding = 0x80;
 
-/// Null if there is none; ONNX's own domain is "". `version` is that of the operator set.
+/// The operator, or null. ONNX's own domain is ""; `version` is that of the operator set.
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version);
 
 /// The failure that names the operator and its version.
 Status unsupportedOperator(const onnx::Node &node, int64_t version);
-/// Number and types of the inputs. Errors: InvalidModel, Unsupported (a type).
+/// Checks the number and types of the inputs. Errors: InvalidModel, Unsupported (a type).
 Status checkInputs(const Operator &op, const Values &inputs);
-/// Errors: InvalidModel.
+/// Checks that the operator has the node's attributes. Errors: InvalidModel.
 Status checkAttributes(const Operator &op, const onnx::Node &node);
 
 // One table for each file in operators/.

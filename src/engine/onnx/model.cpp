@@ -249,7 +249,7 @@ Status explained(const Status &status, const Runtime &runtime) {
     return status;
   std::string text = status.message();
   const auto has = [&text](std::string_view part) { return text.find(part) != text.npos; };
-  // After where in its source it was.
+  // ONNX Runtime says first where in its source it was.
   constexpr std::string_view Version = "Unsupported model IR version";
   if (const size_t place = text.find("/onnxruntime_src/"), at = text.find(Version);
       place < at && at != text.npos)

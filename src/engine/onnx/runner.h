@@ -63,10 +63,10 @@ private:
   const OrtApi *const api_;
   std::vector<Slot> inputs_, outputs_;
   std::vector<OrtValue *> inputValues_, outputValues_;
-  /// A tenth faster than Run for small networks. Null from the first evaluation on if an output is
-  /// allocated by each.
+  /// Binding is a tenth faster than Run for small networks. Null from the first evaluation on if an
+  /// output is allocated by each.
   OrtIoBinding *binding_ = nullptr;
-  bool isSettled_ = false; ///< whether that has been looked at
+  bool isSettled_ = false; ///< adoptOutputs() has run
   size_t unsized_ = 0;
   bool hasPerCallOutputs_ = false;
   bool hasStringInputs_ = false; ///< among the inputs

@@ -116,16 +116,16 @@ public:
       auto known = std::find_if(node->fields.begin(), node->fields.end(),
                                 [&](const Field &f) { return f.number == field->number(); });
       if (known == node->fields.end()) {
-        Field made;
-        made.path = spec.name.substr(0, dot);
-        made.number = field->number();
-        made.type = static_cast<WireFormatLite::FieldType>(field->type());
-        made.repeated = field->is_repeated();
-        made.packed = field->is_packed();
-        made.presence = field->has_presence();
-        made.utf8 = mustBeUtf8(*field);
-        made.id = plan_.fields++;
-        node->fields.push_back(std::move(made));
+        Field entry;
+        entry.path = spec.name.substr(0, dot);
+        entry.number = field->number();
+        entry.type = static_cast<WireFormatLite::FieldType>(field->type());
+        entry.repeated = field->is_repeated();
+        entry.packed = field->is_packed();
+        entry.presence = field->has_presence();
+        entry.utf8 = mustBeUtf8(*field);
+        entry.id = plan_.fields++;
+        node->fields.push_back(std::move(entry));
         known = node->fields.end() - 1;
       }
       node = &*known;

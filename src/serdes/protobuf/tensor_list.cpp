@@ -80,7 +80,7 @@ uint64_t payloadSize(const TensorSpec &spec, const mlb_tensor &tensor) {
 }
 
 /// A tensor as it stands in a message.
-struct Found {
+struct WireTensor {
   std::string_view name;
   uint64_t type = 0;
   int64_t shape[MaxRank];
@@ -190,17 +190,17 @@ public:
       size_t bytes = 0;
       if (!in.bytes(body, bytes))
         return fail(error, Code::Protocol, "the message ends within a tensor", at(offset));
-      Found found;
-      if (Status s = read(body, bytes, found); !s)
+      WireTensor tensor;
+      if (Status s = read(body, bytes, tensor); !s)
         return fail(error, s.code(), s.message(), at(offset));
-      const size_t index = byName_.find(slots_, found.name, next);
+      const size_t index = byName_.find(slots_, tensor.name, next);
       if (index == slots_.size())
-        return fail(error, Code::Protocol, "unknown tensor ", quoted(found.name), at(offset));
+        return fail(error, Code::Protocol, "unknown tensor ", quoted(tensor.name), at(offset));
       if (seen[index])
         return fail(error, Code::Protocol, about(slots_[index].spec),
                     " occurs twice, the second time", at(offset));
       seen[index] = 1;
-      if (mlb_code code = deliver(index, found, body, bytes, *sink, error))
+      if (mlb_code code = deliver(index, tensor, body, bytes, *sink, error))
         return code;
       next = index + 1;
     }
@@ -213,52 +213,52 @@ public:
 private:
   /// Reads a message as protobuf does: of a single field the last one counts, repeated ones add up,
   /// a field of another number or wire type is skipped.
-  Status read(const uint8_t *data, size_t size, Found &found) const {
-    Status broken(Code::Protocol, "a tensor is not a protobuf message");
-    Status tooManyLengths(Code::Protocol, "a tensor has more than 32 lengths");
+  Status read(const uint8_t *data, size_t size, WireTensor &tensor) const {
+    const Status broken(Code::Protocol, "a tensor is not a protobuf message");
+    const auto readLength = [&](Reader &from) {
+      uint64_t number = 0;
+      if (!from.ReadVarint64(&number))
+        return broken;
+      if (tensor.rank == MaxRank)
+        return Status(Code::Protocol, "a tensor has more than 32 lengths");
+      tensor.shape[tensor.rank++] = static_cast<int64_t>(number);
+      return Status();
+    };
     Reader in(data, size);
     while (const uint32_t tag = in.ReadTag()) {
       const uint8_t *bytes = nullptr;
       size_t length = 0;
-      uint64_t number = 0;
       switch (tag) {
       case Name:
         if (!in.bytes(bytes, length))
           return broken;
-        found.name = {reinterpret_cast<const char *>(bytes), length};
+        tensor.name = {reinterpret_cast<const char *>(bytes), length};
         break;
       case Type:
-        if (!in.ReadVarint64(&found.type))
+        if (!in.ReadVarint64(&tensor.type))
           return broken;
         break;
       case Length:
-        if (!in.ReadVarint64(&number))
-          return broken;
-        if (found.rank == MaxRank)
-          return tooManyLengths;
-        found.shape[found.rank++] = static_cast<int64_t>(number);
+        if (Status s = readLength(in); !s)
+          return s;
         break;
       case Shape: {
         if (!in.bytes(bytes, length))
           return broken;
         Reader lengths(bytes, length);
-        while (static_cast<size_t>(lengths.CurrentPosition()) < length) {
-          if (!lengths.ReadVarint64(&number))
-            return broken;
-          if (found.rank == MaxRank)
-            return tooManyLengths;
-          found.shape[found.rank++] = static_cast<int64_t>(number);
-        }
+        while (static_cast<size_t>(lengths.CurrentPosition()) < length)
+          if (Status s = readLength(lengths); !s)
+            return s;
         break;
       }
       case Contents:
-        if (!in.bytes(found.contents, found.bytes))
+        if (!in.bytes(tensor.contents, tensor.bytes))
           return broken;
         break;
       case Strings:
         if (!in.bytes(bytes, length))
           return broken;
-        ++found.strings;
+        ++tensor.strings;
         break;
       default:
         if (!in.skip(tag))
@@ -267,32 +267,32 @@ private:
     }
     return in.ConsumedEntireMessage() ? Status() : broken;
   }
-  mlb_code deliver(size_t index, const Found &found, const uint8_t *data, size_t size,
+  mlb_code deliver(size_t index, const WireTensor &tensor, const uint8_t *data, size_t size,
                    const mlb_tensor_sink &sink, mlb_error *error) const {
     const TensorSpec &spec = slots_[index].spec;
     const auto bad = [&](const auto &...what) {
       return fail(error, Code::Protocol, about(spec), what...);
     };
-    if (found.type != static_cast<uint64_t>(spec.type)) {
-      const bool known = found.type < 256 && isValid(static_cast<ElementType>(found.type));
+    if (tensor.type != static_cast<uint64_t>(spec.type)) {
+      const bool known = tensor.type < 256 && isValid(static_cast<ElementType>(tensor.type));
       return bad(": expected ", name(spec.type), ", got ",
-                 known ? name(static_cast<ElementType>(found.type))
-                       : "element type " + std::to_string(found.type));
+                 known ? name(static_cast<ElementType>(tensor.type))
+                       : "element type " + std::to_string(tensor.type));
     }
-    if (Status s = checkShape(spec, {found.shape, found.rank}); !s)
+    if (Status s = checkShape(spec, {tensor.shape, tensor.rank}); !s)
       return fail(error, Code::Protocol, s.message());
-    const std::optional<size_t> count = elementCount({found.shape, found.rank});
+    const std::optional<size_t> count = elementCount({tensor.shape, tensor.rank});
     if (!count || *count > MaxMessage)
       return bad(" has more elements than any message: its shape is ",
-                 toString(Span<const int64_t>(found.shape, found.rank)));
+                 toString(Span<const int64_t>(tensor.shape, tensor.rank)));
     const bool isString = spec.type == ElementType::String;
     const size_t bytes = *count * sizeOf(spec.type);
-    if (found.bytes != bytes)
-      return bad(" has ", found.bytes, " bytes of contents, expected ", bytes);
-    if (found.strings != (isString ? *count : 0))
-      return bad(" has ", found.strings, " strings, expected ", isString ? *count : 0);
+    if (tensor.bytes != bytes)
+      return bad(" has ", tensor.bytes, " bytes of contents, expected ", bytes);
+    if (tensor.strings != (isString ? *count : 0))
+      return bad(" has ", tensor.strings, " strings, expected ", isString ? *count : 0);
     if (isString) {
-      if (mlb_code code = sink.strings(sink.context, index, found.shape, error))
+      if (mlb_code code = sink.strings(sink.context, index, tensor.shape, error))
         return code;
       Reader in(data, size);
       uint64_t k = 0;
@@ -311,13 +311,13 @@ private:
       return 0;
     }
     if (spec.type == ElementType::Bool)
-      if (const size_t k = findNoBool(found.contents, bytes); k != bytes)
-        return fail(error, Code::Protocol, noBool(spec, k, found.contents[k]));
+      if (const size_t k = findNoBool(tensor.contents, bytes); k != bytes)
+        return fail(error, Code::Protocol, noBool(spec, k, tensor.contents[k]));
     void *to = nullptr;
-    if (mlb_code code = sink.numbers(sink.context, index, found.shape, &to, error))
+    if (mlb_code code = sink.numbers(sink.context, index, tensor.shape, &to, error))
       return code;
     if (bytes)
-      std::memcpy(to, found.contents, bytes);
+      std::memcpy(to, tensor.contents, bytes);
     return 0;
   }
 

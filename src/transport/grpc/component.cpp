@@ -76,18 +76,18 @@ mlb_code connect(mlb_string place, const mlb_option *options, uint64_t options_s
       return settings.status();
     if (Status s = startLibrary(); !s)
       return s;
-    auto made = std::make_unique<Connection>();
+    auto handle = std::make_unique<Connection>();
     Status status;
     if (uri.options.count("call")) {
       Expected<uint64_t> largest = uri.number("max-message", uint64_t(256) << 20);
       if (!largest)
         return largest.status();
-      status = put(UnaryClient::connect(*settings, *largest, deadline), made->unary);
+      status = put(UnaryClient::connect(*settings, *largest, deadline), handle->unary);
     } else {
-      status = put(ClientStream::connect(*settings, deadline), made->client);
+      status = put(ClientStream::connect(*settings, deadline), handle->client);
     }
     if (status)
-      *connection = made.release();
+      *connection = handle.release();
     return status;
   });
 }
@@ -127,10 +127,10 @@ mlb_code listen(mlb_string place, const mlb_option *options, uint64_t options_si
 mlb_code accept(void *listener, void **connection, mlb_error *error) {
   *connection = nullptr;
   return guarded(error, [&] {
-    auto made = std::make_unique<Connection>();
-    made->server = listenerOf(listener).accept();
-    if (made->server)
-      *connection = made.release();
+    auto handle = std::make_unique<Connection>();
+    handle->server = listenerOf(listener).accept();
+    if (handle->server)
+      *connection = handle.release();
     return Status();
   });
 }

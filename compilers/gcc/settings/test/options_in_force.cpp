@@ -8,7 +8,7 @@
 
 #include <gcc-plugin.h>
 
-// Each needs those before it.
+// Each of these headers needs those before it.
 #include <tree.h>
 
 #include <function.h>

@@ -50,7 +50,7 @@ int64_t nanoseconds() {
   [[maybe_unused]] unsigned char *const space = static_cast<unsigned char *>(workspace);           \
   [[maybe_unused]] const auto in = [=](int i) { return static_cast<unsigned char *>(inputs[i]); }; \
   [[maybe_unused]] const auto out = [=](int i) { return static_cast<unsigned char *>(outputs[i]); };
-// Before and in each loop of the network.
+// These stand before and in each loop of the network.
 #define MLBRIDGE_AOT_BEGIN_LOOPS const int64_t start = left == UINT64_MAX ? 0 : nanoseconds();
 #define MLBRIDGE_AOT_LOOK_AT_CLOCK                                                                 \
   if (left != UINT64_MAX && static_cast<uint64_t>(nanoseconds() - start) >= left)                  \

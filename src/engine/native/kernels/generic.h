@@ -120,7 +120,7 @@ MLBRIDGE_OUTLINE inline void load(double *wide, const void *x, int64_t type, int
   for (int64_t i = 0; i < n; ++i)
     wide[i] = static_cast<double>(widen(static_cast<const Half16 *>(x)[i * stride]));
 }
-/// Rounded to nearest.
+/// Stores numbers rounded to nearest.
 MLBRIDGE_OUTLINE inline void store(void *y, int64_t type, int64_t stride, const double *wide,
                                    int64_t n) {
   if (type == Float32)

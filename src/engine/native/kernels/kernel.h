@@ -28,9 +28,9 @@
 #define MLBRIDGE_OUTLINE
 #else
 #define MLBRIDGE_SHARED __attribute__((noinline))
-// For size rather than speed.
+// Marks code that is compiled for size rather than speed.
 #define MLBRIDGE_RARE __attribute__((noinline, cold))
-// The same of what isn't a template.
+// Marks such code that isn't a template.
 #define MLBRIDGE_OUTLINE __attribute__((noinline))
 #endif
 
@@ -219,7 +219,7 @@ InstructionSet bestInstructionSet();
 const Kernel *kernelsFor(InstructionSet set);
 
 const char *nameOf(InstructionSet set);
-/// "GemmF32".
+/// The name of a kernel: "GemmF32".
 const char *nameOf(KernelId id);
 
 } // namespace mlbridge::native

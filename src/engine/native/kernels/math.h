@@ -99,7 +99,7 @@ template <class V> MLBRIDGE_INLINE V exp(V x) {
 /// exp(x) - 1, accurate near 0.
 template <class V> MLBRIDGE_SHARED V expm1(V x) {
   using E = ElementOf<V>;
-  // Beyond, the result is -1, or exp.
+  // Beyond these bounds the result is -1, or exp.
   constexpr double Least = sizeof(E) == 4 ? -20 : -40, Greatest = sizeof(E) == 4 ? 88 : 709;
   const V bounded = V::least(constant<V>(Greatest), V::greatest(constant<V>(Least), x));
   V n;
@@ -150,7 +150,7 @@ template <class V> MLBRIDGE_INLINE V sigmoid(V x) {
 
 // ---- log ----------------------------------------------------------------------------------------
 
-/// log(x) = hi + lo for x > 0, finite. Of double alone.
+/// log(x) = hi + lo for x > 0, finite. For double alone.
 template <class V> MLBRIDGE_INLINE V logParts(V x, V &lo) {
   constexpr double P[] = {0x1.5555555555555p-1, 0x1.9999999999a39p-2, 0x1.2492492476a1ap-2,
                           0x1.c71c7201a55d7p-3, 0x1.745cf8e4bba1bp-3, 0x1.3b1c3c1c81c8fp-3,

@@ -62,7 +62,7 @@ MLBRIDGE_INLINE void eachIndex(int64_t rank, const int64_t *dimensions, const Bo
       return;
   }
 }
-/// The same of the outer dimensions: those of `rank` but the last.
+/// Like eachIndex, for the outer dimensions: those of `rank` but the last.
 template <int N, class Body>
 MLBRIDGE_INLINE void eachRow(int64_t rank, const int64_t *dimensions, const Body &body) {
   if (rank == 0 || dimensions[(rank - 1) * (1 + N)] != 0)

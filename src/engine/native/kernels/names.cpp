@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Apart from the tables, so that only who writes kernels' names is linked with them.
+// The names are apart from the tables, so that only programs that write them have them.
 #include "engine/native/kernels/kernel.h"
 
 namespace mlbridge::native {

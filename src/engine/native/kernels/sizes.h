@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How matrices are laid out for Gemm and the recurrent kernels: the same for every instruction set,
+// The layout of matrices for Gemm and the recurrent kernels: the same for every instruction set,
 // so that a file of packed weights fits all machines.
 //
 // Columns are taken in panels of a vector's lanes (16 float or 8 double, the last padded with

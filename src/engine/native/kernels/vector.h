@@ -156,7 +156,7 @@ template <class R> struct Pair {
   template <int N> static MLBRIDGE_INLINE Pair shiftLeft(Pair a) {
     return {R::template shiftLeft<N>(a.lo), R::template shiftLeft<N>(a.hi)};
   }
-  /// Zeros come in.
+  /// Shifts zeros in.
   template <int N> static MLBRIDGE_INLINE Pair shiftRight(Pair a) {
     return {R::template shiftRight<N>(a.lo), R::template shiftRight<N>(a.hi)};
   }
@@ -227,7 +227,7 @@ template <class V> MLBRIDGE_INLINE V negate(V a) {
 }
 /// a, which is not negative, with the sign of b.
 template <class V> MLBRIDGE_INLINE V withSign(V a, V b) { return V::bitOr(a, signOf(b)); }
-/// Either, if it is NaN; else the greater. Of +0 and -0, b.
+/// Gives a or b, if it is NaN; else the greater. Of +0 and -0, b.
 template <class V> MLBRIDGE_INLINE V greatestOrNan(V a, V b) {
   return V::select(V::equal(a, a), V::greatest(a, b), a);
 }

@@ -80,7 +80,7 @@ template <class T, int N = 64 / sizeof(T)> struct PortableVector {
 
   static MLBRIDGE_INLINE float rootOf(float x) { return __builtin_sqrtf(x); }
   static MLBRIDGE_INLINE double rootOf(double x) { return __builtin_sqrt(x); }
-  /// To even. Numbers of more than Mantissa bits are whole.
+  /// Rounds to even. Numbers of more than Mantissa bits are whole.
   static MLBRIDGE_INLINE T roundOf(T x) {
     constexpr T Whole = T(Bits(1) << BitsOf<T>::Mantissa);
     const T magnitude = fromBits(bits(x) & ~BitsOf<T>::Sign);
@@ -155,7 +155,7 @@ template <> struct WideOf<PortableVector<float, 1>> {
   using Type = PortableVector<double, 1>;
 };
 template <class T, int N> inline constexpr bool IsArray<PortableVector<T, N>> = true;
-/// One number after the other.
+/// Lanes of an array are computed one after the other.
 template <class T, int N> struct LanesOf<PortableVector<T, N>> {
   using Type = PortableVector<T, 1>;
 };

@@ -25,7 +25,7 @@ constexpr uint64_t ModelLimit = uint64_t(1) << 33; ///< bytes of a file
 /// Puts nodes after those whose results they use, where they aren't, in inner graphs and functions
 /// too. Errors: InvalidModel (a cycle; the message names a node of it), DeadlineExceeded.
 Status sortNodes(Model &model, const Deadline &deadline);
-/// In quotes; the beginning of a long text.
+/// A text in quotes, of a long one the beginning.
 std::string quoted(std::string_view text);
 /// "Gemm 'layer1'", or "Gemm that makes 'y'" where it has no name.
 std::string describe(const Node &node);

@@ -25,7 +25,7 @@ constexpr const char *Names[] = {
     "FLOAT8E5M2FNUZ", "UINT4",    "INT4",         "FLOAT4E2M1",     "FLOAT8E8M0",
     "UINT2",          "INT2"};
 
-/// Which typed field holds elements of a type.
+/// The typed field that holds elements of a type.
 enum Field : uint32_t { Floats = 4, Int32s = 5, Int64s = 7, Doubles = 10, UInt64s = 11 };
 
 Field fieldOf(ElementType type) {

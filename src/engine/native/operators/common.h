@@ -35,7 +35,7 @@ Integers allAxes(size_t rank);
 /// {rank, then for each dimension: length, stride of each operand}, with dimensions merged where
 /// possible and at least one of them.
 Integers broadcastLoops(const Shape &out, const std::vector<const Value *> &operands);
-/// The same for any strides.
+/// Like broadcastLoops, for any strides.
 Integers mergedLoops(const Shape &lengths, const std::vector<Integers> &strides);
 
 inline Integers joined(Integers a, const Integers &b) {
@@ -47,7 +47,7 @@ inline Integers joined(Integers a, const Integers &b) {
 Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha = 0, double beta = 0);
 Value *binary(Lowering &l, KernelId kernel, Value *a, Value *b);
 Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b);
-/// By type: a kernel of floats or an operation on integers.
+/// Applies a kernel of floats or an operation on integers, by the type.
 Value *arithmetic(Lowering &l, KernelId kernel, IntegerOp op, Value *a, Value *b);
 Value *cast(Lowering &l, Value *x, ElementType type);
 Value *copy(Lowering &l, Value *x);
@@ -67,7 +67,7 @@ Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
                    std::initializer_list<Value *> reads, Integers first);
 /// Matrices a [..., m, k] and b [..., k, n] of floats, broadcast over what comes before.
 Value *matmul(Lowering &l, Value *a, Value *b);
-/// Along `axes` (sorted, in range); lengths of 1 stay if `keep`.
+/// Reduces along `axes` (sorted, in range); lengths of 1 stay if `keep`.
 Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const Integers &axes, bool keep);
 
 /// If x is the result of a product of matrices and used here only, the product does it as well.

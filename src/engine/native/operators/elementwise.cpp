@@ -116,7 +116,7 @@ Status pow(Lowering &l) {
   if (isFloat(x->type) && exponent->isConstant() && exponent->count == 1 &&
       exponent->rank() <= x->rank()) {
     double e = 0;
-    // Not 0.5 as a square root: of -inf and -0 that would be NaN and -0 instead of inf and 0.
+    // x^0.5 is no square root: of -inf and -0 that would be NaN and -0 instead of inf and 0.
     if (l.read(exponent, e) && e == 2)
       return l.give(unary(l, KernelId::SquareF32, x));
   }

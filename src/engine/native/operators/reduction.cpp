@@ -6,7 +6,7 @@
 namespace mlbridge::native {
 namespace {
 
-/// Axes; all if there are none.
+/// The axes to reduce: all of them if none are stated.
 bool reducedAxes(Lowering &l, Integers &axes) {
   const size_t rank = l.in(0)->rank();
   if (!l.read(1, "axes", axes, true))
