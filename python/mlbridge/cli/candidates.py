@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..outputs import write_whole
 from .arguments import Parser, number_from_one
-from .common import DONE, CommandError, must_be_writable
+from .common import DONE, CommandError, Interrupted, must_be_writable
 
 if TYPE_CHECKING:
     from ..candidates import Candidate, Measured
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
             raise
         raise CommandError(f"-o {options.output}: {error.strerror}") from None
     except KeyboardInterrupt:
-        raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
+        raise Interrupted(f"interrupted; {options.sizes} has what was measured") from None
     print_table(measured, chosen)
     return DONE
 
