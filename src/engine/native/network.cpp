@@ -131,7 +131,7 @@ Status Network::checkOperators(const Deadline &deadline, MissingFeatures &missin
   onnx::eachNode(*model_, [&](const onnx::Node &node, const onnx::Opsets &opsets) {
     if (status && deadline.hasPassed())
       status = {Code::DeadlineExceeded, "the deadline passed while it was read"};
-    if (!status || model_->function(node.domain, node.op))
+    if (!status || model_->function(node))
       return;
     const auto version = opsets.find(node.domain);
     if (version == opsets.end() ? !node.domain.empty()
