@@ -47,6 +47,19 @@ std::string weights(const std::string &name, const Shape &shape) {
   return floats(name, shape, std::vector<float>(elementCount(shape).value_or(0), 1));
 }
 
+TEST(NativeOpening, AnInstructionSetThatNobodyKnowsIsRefused) {
+  const ModelFile file(smallNetwork());
+  for (const std::string &uri : {file.uri(), std::string("aot:./none.so")}) {
+    ::setenv("MLBRIDGE_NATIVE_ISA", "bogus", 1);
+    const Status refused = Model::open(uri).status();
+    ::unsetenv("MLBRIDGE_NATIVE_ISA");
+    EXPECT_EQ(refused.code(), Code::InvalidArgument);
+    EXPECT_TRUE(
+        mentions(refused, {"MLBRIDGE_NATIVE_ISA is 'bogus'", "portable, avx2, avx512 or neon"}))
+        << refused.toString();
+  }
+}
+
 // ---- order -------------------------------------------------------------------------------------
 
 Graph unsorted(int64_t length) {
