@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def test_the_native_engine_points_at_onnx_runtime_where_that_has_the_operator(
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     known = 24  # the operator set that version 1.23 of ONNX Runtime has, and each later one
-    schemas = [s for s in defs.get_all_schemas_with_history() if not s.domain]
+    schemas: list[Any] = [s for s in defs.get_all_schemas_with_history() if not s.domain]
     runs = {kernel.op_name for kernel in state.get_all_opkernel_def() if not kernel.domain}
     runs |= {s.name for s in schemas if s.has_function or s.has_context_dependent_function}
     lacking = 0

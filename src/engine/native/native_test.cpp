@@ -592,8 +592,8 @@ TEST(Native, FunctionsOfOneNameNeedDifferentOverloads) {
   const ModelFile good(model("", "twice"));
   Runner runner = open(
       good.uri(), Signature{{TensorSpec::of<float>("x", {1})}, {TensorSpec::of<float>("y", {1})}});
-  ASSERT_TRUE(runner.set("x", {5.0f}));
-  EXPECT_EQ(runner.evaluate<float>(), 10.0f);
+  ASSERT_TRUE(runner.set("x", {5.0F}));
+  EXPECT_EQ(runner.evaluate<float>().valueOr(0), 10.0F);
   const ModelFile two(model("twice", "twice"));
   const Status refused = Model::open(two.uri()).status();
   EXPECT_EQ(refused.code(), Code::InvalidModel);
