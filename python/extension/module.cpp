@@ -6,6 +6,7 @@
 #include "engine/file.h"
 #include "engine/native/network.h"
 #include "engine/onnx_format.h"
+#include "engine/onnx_guards.h"
 #ifdef MLBRIDGE_HAS_NATIVE
 #include "engine/native/compile/generate.h"
 #endif
@@ -64,7 +65,7 @@ nb::typed<nb::dict, nb::str, nb::any> onnxFacts(const std::string &path) {
   const Span<const uint8_t> file = bytes->span();
   const engine::OnnxFacts facts = engine::factsOf(file);
   const std::optional<std::string> guarded =
-      facts.hasRecurrence ? engine::guardedModel(file) : std::nullopt;
+      facts.hasHazard ? engine::guardedModel(file) : std::nullopt;
   nb::typed<nb::dict, nb::str, nb::any> dict;
   dict["instead"] = engine::whatInstead(file);
   dict["prepack"] = engine::paysToPrepack(file);
@@ -213,6 +214,7 @@ NB_MODULE(_core, m) {
   m.def("_onnx_facts", &onnxFacts);
   m.def("_guard_failure", &engine::guardFailure);
   m.def("_empty_input", &engine::emptyInput);
+  m.def("_plain_message", &engine::plainMessage);
   m.def("_shape_probe", [](const std::vector<std::string> &values) {
     const std::string bytes = engine::shapeProbe(values);
     return nb::bytes(bytes.data(), bytes.size());

@@ -17,6 +17,7 @@ from ._core import (
     _empty_input,
     _guard_failure,
     _onnx_facts,
+    _plain_message,
     _shape_probe,
     _shape_probe_name,
 )
@@ -61,12 +62,12 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
     try:
         session = _onnx_session(path, facts["guarded"] or path, facts["prepack"])
     except Exception as error:  # ONNX Runtime's own exceptions share no base class
-        text = " ".join(str(error).split())
+        text = str(error)
         if facts["guarded"] and _keeps_weights_elsewhere(text):
             # ONNX Runtime before 1.21 finds them only beside a path.
             session, never_empty = _onnx_session(path, path, facts["prepack"]), True
         else:
-            text = re.sub("/onnxruntime_src/.*(?=Unsupported model IR version)", "", text)
+            text = _plain_message(text)
             if "IR version" in text or ("opset" in text and "under development" in text):
                 text += (
                     f"; install a newer ONNX Runtime than {onnxruntime.__version__}, "
@@ -97,7 +98,7 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
         except Exception as error:
             if guarded := _guard_failure(str(error)):
                 raise PolicyFailed(guarded) from None
-            raise
+            raise PolicyFailed(_plain_message(str(error))) from error
         return dict(zip(names, values, strict=True))
 
     return network(

@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,7 +76,6 @@ def test_without_a_command_and_with_an_unknown_one(capsys: pytest.CaptureFixture
     [
         ("flags phase-ordering --model onnx:/no/such/file", "is not there; expected an ONNX file"),
         ("flags phase-ordering --vocabulary /no/such/file", "--vocabulary: there is no file /no/"),
-        ("path nothing", "there is no optimization"),
         ("wrapper phase-ordering -o cc --compiler no-such-compiler", "state another"),
         ("serve /no/such/file.onnx --at unix:/tmp/s", "/no/such/file.onnx"),
         ("serve unix:/nobody?record=/no/such/folder/r --at unix:/tmp/s", "unix:/nobody"),
@@ -95,6 +96,14 @@ def test_what_cannot_be_done_is_1_on_one_line(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        ("path nothing", "there is no optimization"),
+        ("path regalloc-priority --llvm 19", "has no plugin for LLVM 19"),
+        ("wrapper nothing -o cc", "there is no optimization"),
+        ("validate nothing --run true", "there is no optimization"),
+        ("flags phase-ordering --model nothing", "is not a URI"),
+        ("stats nobody", "expected unix:SOCKET, grpc:HOST:PORT, …, got 'nobody'"),
+        ("serve p.py:f --signature x --at unix:/s", "--signature: 'x' is not a signature"),
+        ("serve p.py:f --signature x --at llvm-interactive:/s", "--signature: 'x' is not a"),
         ("serve m.onnx --at onnx:x", "'onnx:x' is the URI of a model; expected one of"),
         ("serve m.onnx --at nowhere", "'nowhere' is not an address to listen at; expected"),
         (
@@ -120,6 +129,44 @@ def test_wrong_values_are_2_and_named(
     words: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert says in complaint(capsys, 2, *words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        (["serve", f"{GOLDEN}/linear.onnx", "--at"], "numpy"),
+        (["inspect", f"{GOLDEN}/linear.onnx"], "mlbridge.inspection"),
+        (["serve", "native:", "--at"], "mlbridge.forwarding"),
+        (["doctor"], "mlbridge.cli.doctor"),
+    ],
+    ids=["serve", "inspect", "forward", "doctor"],
+)
+def test_an_interrupt_while_modules_are_imported_is_130_and_quiet(
+    tmp_path: Path, words: list[str], module: str
+) -> None:
+    """Ctrl-C comes when the module is looked for."""
+    program = f"""
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from mlbridge.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+    place = [f"unix:{tmp_path}/s"] if words[-1] == "--at" else []
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words, *place],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 @pytest.mark.parametrize(("machine", "isa"), [("x86_64", "neon"), ("aarch64", "avx2")])

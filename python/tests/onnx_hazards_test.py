@@ -249,6 +249,138 @@ def test_a_layer_over_what_the_graph_computes_is_guarded_everywhere(
         ask({"x": x, "take": np.array([False, False])})
 
 
+LEAST = {"int32": -(2**31), "int64": -(2**63)}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", LEAST)
+@pytest.mark.parametrize("where", ["input", "computed", "constant"])
+def test_the_least_integer_by_minus_one_is_itself(
+    tmp_path: Path, engine: str, dtype: str, where: str
+) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    a, b, q, r = (helper.make_tensor_value_info(name, kind, ["n"]) for name in "abqr")
+    nodes = [helper.make_node("Div", ["a", "d"], ["q"]), helper.make_node("Mod", ["a", "d"], ["r"])]
+    constants: list[onnx.TensorProto] = []
+    inputs = [a, b]
+    if where == "constant":
+        constants.append(weights("d", [-1], np.dtype(dtype).type))
+        inputs.pop()
+    else:
+        nodes.insert(0, helper.make_node("Identity" if where == "input" else "Neg", ["b"], ["d"]))
+    ask = asker(save(tmp_path, nodes, inputs, [q, r], constants), engine)
+    feed = {"a": np.array([LEAST[dtype], 7, -7], dtype)}
+    if where != "constant":
+        feed["b"] = np.array([-1, 2, -1] if where == "input" else [1, -2, 1], dtype)
+    answer = ask(feed)
+    by = 2 if where != "constant" else -1
+    assert answer["q"].tolist() == [LEAST[dtype], 3 if by == 2 else -7, 7]
+    assert answer["r"].tolist() == [0, 1 if by == 2 else 0, 0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("where", ["branch", "loop", "function"])
+def test_divisions_are_guarded_everywhere(tmp_path: Path, engine: str, where: str) -> None:
+    a, b, q = (helper.make_tensor_value_info(name, TensorProto.INT64, [2]) for name in "abq")
+    yes = helper.make_tensor_value_info("yes", TensorProto.BOOL, [])
+    divide = helper.make_node("Div", ["a", "b"], ["q"], name="share")
+    inputs, functions, constants = [a, b], [], []
+    if where == "branch":
+        other = helper.make_graph([helper.make_node("Mod", ["a", "b"], ["q"])], "mod", [], [q])
+        branches = {"then_branch": helper.make_graph([divide], "div", [], [q])}
+        nodes = [helper.make_node("If", ["yes"], ["q"], **branches, else_branch=other)]
+        inputs.append(yes)
+    elif where == "loop":
+        i = helper.make_tensor_value_info("i", TensorProto.INT64, [])
+        went = helper.make_tensor_value_info("went", TensorProto.BOOL, [])
+        keep = helper.make_node("Identity", ["yes"], ["went"])
+        divide.input[0] = "x"
+        x = helper.make_tensor_value_info("x", TensorProto.INT64, [2])
+        body = helper.make_graph([keep, divide], "body", [i, yes, x], [went, q])
+        constants.append(weights("once", 1, np.int64))
+        nodes = [helper.make_node("Loop", ["once", "", "a"], ["q"], body=body)]
+    else:
+        casts = [helper.make_node("Cast", [n], [n + n], to=TensorProto.INT64) for n in "ab"]
+        divide.input[:] = ["aa", "bb"]
+        opsets = [helper.make_opsetid("", 17)]
+        functions.append(
+            helper.make_function("own", "Share", ["a", "b"], ["q"], [*casts, divide], opsets)
+        )
+        nodes = [helper.make_node("Share", ["a", "b"], ["q"], domain="own")]
+    ask = asker(save(tmp_path, nodes, inputs, [q], constants, functions=functions), engine)
+    feed: Feed = {"a": np.array([LEAST["int64"], 9]), "b": np.array([-1, 2])}
+    if where == "branch":
+        feed["yes"] = np.array(True)
+    assert ask(feed)["q"].tolist() == [LEAST["int64"], 4]
+    if engine != "native":
+        with pytest.raises(mlbridge.PolicyFailed, match="Div 'share' divides an integer by 0"):
+            ask({**feed, "b": np.array([1, 0])})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_a_division_by_zero_is_an_error_that_names_the_node(
+    tmp_path: Path, engine: str, op: str
+) -> None:
+    a, b, y = (helper.make_tensor_value_info(name, TensorProto.INT64, [2]) for name in "aby")
+    path = save(tmp_path, [helper.make_node(op, ["a", "b"], ["y"], name="share")], [a, b], [y])
+    ask = asker(path, engine)
+    assert ask({"a": np.array([6, 7]), "b": np.array([6, 7])})["y"].shape == (2,)
+    feed = {"a": np.array([6, 7]), "b": np.array([1, 0])}
+    if engine == "native":
+        assert ask(feed)["y"][1] == 0
+    else:
+        with pytest.raises(mlbridge.PolicyFailed, match=f"{op} 'share' divides an integer by 0"):
+            ask(feed)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "served"])
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_frame_without_length_is_an_error(tmp_path: Path, engine: str, constant: bool) -> None:
+    scalars = [helper.make_tensor_value_info(name, TensorProto.INT64, []) for name in ("s", "l")]
+    nodes = [helper.make_node("STFT", ["x", "s", "", "l"], ["y"], name="spectrum")]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, "f", "g", 2])
+    feed = {"x": np.ones((1, 16, 1), np.float32), "s": np.array(2), "l": np.array(0)}
+    fixed = [weights("l", 0, np.int64)] if constant else []
+    path = save(tmp_path, nodes, [floats("x", 1, 16, 1), *scalars[: 2 - constant]], [output], fixed)
+    why = "STFT 'spectrum' got a frame length below 1"
+    ask = asker(path, engine)
+    if constant:
+        del feed["l"]
+    else:
+        assert ask({**feed, "l": np.array(4)})["y"].shape == (1, 7, 3, 2)
+    with pytest.raises(mlbridge.PolicyFailed, match=why):
+        ask(feed)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "served"])
+def test_a_frame_that_is_as_long_as_an_empty_window(tmp_path: Path, engine: str) -> None:
+    nodes = [
+        helper.make_node("Compress", ["all", "take"], ["w"], axis=0),
+        helper.make_node("STFT", ["x", "s", "w"], ["y"], name="spectrum"),
+    ]
+    take = helper.make_tensor_value_info("take", TensorProto.BOOL, [4])
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, "f", "g", 2])
+    constants = [weights("all", np.ones(4)), weights("s", 2, np.int64)]
+    ask = asker(save(tmp_path, nodes, [floats("x", 1, 16, 1), take], [output], constants), engine)
+    feed = {"x": np.ones((1, 16, 1), np.float32), "take": np.ones(4, np.bool_)}
+    assert ask(feed)["y"].shape == (1, 7, 3, 2)
+    with pytest.raises(mlbridge.PolicyFailed, match="STFT 'spectrum' got a frame length below 1"):
+        ask({**feed, "take": np.zeros(4, np.bool_)})
+
+
+@pytest.mark.parametrize("engine", ["onnx", "served"])
+def test_a_failure_is_said_without_places_in_the_source(tmp_path: Path, engine: str) -> None:
+    reshape = [helper.make_node("Reshape", ["x", "s"], ["y"], name="fold")]
+    shape = helper.make_tensor_value_info("s", TensorProto.INT64, [1])
+    ask = asker(save(tmp_path, reshape, [floats("x", 6), shape], [floats("y", "n")]), engine)
+    with pytest.raises(mlbridge.PolicyFailed, match="Reshape 'fold': ") as caught:
+        ask({"x": np.ones(6, np.float32), "s": np.array([4])})
+    assert ".cc" not in str(caught.value)
+    assert "::" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
 def test_one_compiler_without_rows_does_not_end_the_server(tmp_path: Path, address: str) -> None:
     path = save(
         tmp_path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,3 +73,35 @@ def test_files_that_are_no_model(
 def test_onnx_runtime_absent(identity: Path, tmp_path: Path) -> None:
     with pytest.raises(mlbridge.NotFound, match=r"runtime|ONNX Runtime"):
         mlbridge.open(f"onnx:{identity}?runtime={tmp_path}/nothing")
+
+
+def test_the_native_engine_points_at_onnx_runtime_where_that_has_the_operator(
+    tmp_path: Path,
+) -> None:
+    import onnx
+    from onnx import defs
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    known = 24  # the operator set that version 1.23 of ONNX Runtime has, and each later one
+    schemas: list[Any] = [s for s in defs.get_all_schemas_with_history() if not s.domain]
+    runs = {kernel.op_name for kernel in state.get_all_opkernel_def() if not kernel.domain}
+    runs |= {s.name for s in schemas if s.has_function or s.has_context_dependent_function}
+    lacking = 0
+    for name in sorted({s.name for s in schemas if s.since_version <= known and not s.deprecated}):
+        value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+        output = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node(name, ["x"], ["y"])], "g", [value], [output]
+        )
+        opsets = [onnx.helper.make_opsetid("", known)]
+        path = tmp_path / "m.onnx"
+        onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+        try:
+            mlbridge.Model.open(f"native:{path}").close()
+            continue
+        except mlbridge.Error as error:
+            why = str(error)
+        if f"does not run the operator {name} " in why:
+            lacking += 1
+            assert ("with onnx:" in why) == (name in runs), why
+    assert lacking > 30

@@ -24,6 +24,10 @@ FunctionModel functionModel(Signature signature, Function function, Metadata met
 /// A function of the program's own. Errors: InvalidArgument (no function).
 Expected<std::shared_ptr<ModelBackend>> functionBackend(FunctionModel model);
 
+/// The instruction set that MLBRIDGE_NATIVE_ISA restricts native: and aot: to; empty if it is none.
+/// Errors: InvalidArgument (no instruction set has that name).
+Expected<std::string_view> wantedInstructionSet();
+
 /// Opens aot:NAME, a model that is linked in, or aot:FILE.so. Option: weights=FILE. Errors:
 /// NotFound, InvalidModel (not what mlbridge aot makes, another version, weights of another
 /// network), InvalidArgument (an option, weights missing or not wanted).

@@ -48,9 +48,14 @@ public:
       return {Code::InvalidModel, "it is not an ONNX model: it has no graph"};
     if (out.opsets.empty())
       return {Code::InvalidModel, "the model states no opset version (opset_import)"};
-    for (size_t i = 0; i < out.functions.size(); ++i)
-      out.functionsByName.emplace(std::make_pair(out.functions[i].domain, out.functions[i].name),
-                                  i);
+    for (size_t i = 0; i < out.functions.size(); ++i) {
+      const Function &function = out.functions[i];
+      if (!out.functionsByName.try_emplace({function.domain, function.name, function.overload}, i)
+               .second)
+        return {Code::InvalidModel,
+                "the model has two functions '" + nameOf(function) +
+                    "'; functions of one domain and name need different overloads"};
+    }
     return Status();
   }
   void node(Node &out) { fieldsOf(file_, out); }
@@ -157,7 +162,8 @@ private:
     SparseParts sparse{out.sparse};
     fields(m.payload, "a graph", Field{1, out.nodes}, Field{2, out.name},
            Field{5, out.initializers}, Field{11, out.inputs}, Field{12, out.outputs},
-           Field{13, between}, Field{scanned(15), sparse}, Field{15, hasSparse});
+           Field{scanned(13), out.between}, Field{13, between}, Field{scanned(15), sparse},
+           Field{15, hasSparse});
     if (status_ && hasSparse)
       status_ = {Code::Unsupported, "the model has sparse weights"};
   }
@@ -166,7 +172,7 @@ private:
     countPart();
     fields(m.payload, "a function", Field{1, out.name}, Field{4, out.inputs}, Field{5, out.outputs},
            Field{7, out.nodes}, Field{9, out.opsets}, Field{10, out.domain},
-           Field{11, out.defaults});
+           Field{11, out.defaults}, Field{13, out.overload});
     out.domain = own(out.domain);
     for (const Attribute &attribute : out.defaults)
       if (!attribute.reference.empty())
@@ -182,7 +188,8 @@ private:
 
   void fieldsOf(std::string_view message, Node &out) {
     fields(message, "a node", Field{1, out.inputs}, Field{2, out.outputs}, Field{3, out.name},
-           Field{4, out.op}, Field{5, out.attributes}, Field{7, out.domain});
+           Field{4, out.op}, Field{5, out.attributes}, Field{7, out.domain},
+           Field{8, out.overload});
     out.domain = own(out.domain);
   }
 
@@ -266,6 +273,13 @@ private:
     out.dimensions.push_back(name);
   }
 
+  static std::string nameOf(const Function &function) {
+    std::string name(function.domain);
+    for (const std::string_view part : {function.name, function.overload})
+      if (!part.empty())
+        name.append(name.empty() ? "" : ".").append(part);
+    return name;
+  }
   /// ONNX's own domain has two names.
   static std::string_view own(std::string_view domain) {
     return domain == "ai.onnx" ? std::string_view() : domain;

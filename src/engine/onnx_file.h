@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace mlbridge::engine::onnx {
@@ -47,6 +48,7 @@ struct Attribute {
 
 struct Node {
   std::string_view name, op, domain;
+  std::string_view overload; ///< of the function that op names
   std::vector<std::string_view> inputs, outputs;
   std::vector<Attribute> attributes;
 };
@@ -66,12 +68,13 @@ struct Graph {
   std::vector<Tensor> initializers;
   std::vector<Tensor> sparse; ///< only of scanModel: the parts of sparse initializers
   std::vector<ValueInfo> inputs, outputs;
+  std::vector<ValueInfo> between; ///< only of scanModel: values that are neither
 };
 
 using Opsets = std::map<std::string_view, int64_t>; ///< "" is ONNX's own
 
 struct Function {
-  std::string_view domain, name;
+  std::string_view domain, name, overload;
   std::vector<std::string_view> inputs, outputs;
   std::vector<Node> nodes;
   std::vector<Attribute> defaults;
@@ -84,12 +87,13 @@ struct Model {
   Opsets opsets;
   Graph graph;
   std::vector<Function> functions;
-  std::map<std::pair<std::string_view, std::string_view>, size_t> functionsByName;
+  using FunctionName = std::tuple<std::string_view, std::string_view, std::string_view>;
+  std::map<FunctionName, size_t> functionsByName; ///< domain, name and overload
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
 
-  /// Null if that is no function of the model.
-  const Function *function(std::string_view domain, std::string_view name) const {
-    const auto at = functionsByName.find({domain, name});
+  /// Null if the node calls no function of the model.
+  const Function *function(const Node &node) const {
+    const auto at = functionsByName.find({node.domain, node.op, node.overload});
     return at == functionsByName.end() ? nullptr : &functions[at->second];
   }
 };

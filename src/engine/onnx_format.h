@@ -10,7 +10,6 @@
 #include <iterator>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace mlbridge::engine {
@@ -52,25 +51,12 @@ struct OnnxFacts {
   std::vector<std::string> defaults;        ///< inputs that are initializers as well
   std::vector<std::string> shapelessInputs; ///< a rank of 0 is not what they have
   std::vector<std::string> shapelessOutputs;
-  bool hasRecurrence = false; ///< GRU, LSTM or RNN anywhere
+  bool hasHazard = false; ///< there is a node that guardedModel may guard
   /// An input without elements may reach an operator with which ONNX Runtime ends the process, and
   /// no guard is in its way.
   bool isNeverEmpty = false;
 };
 OnnxFacts factsOf(Span<const uint8_t> model);
-
-/// ONNX Runtime ends the process, or gives zeros, if a GRU, LSTM or RNN gets a sequence without
-/// steps or rows. The model with a node before each that fails then; nothing if none needs one.
-std::optional<std::string> guardedModel(Span<const uint8_t> model);
-/// The message for a user if such a node failed, made from ONNX Runtime's; empty if that is about
-/// another node.
-std::string guardFailure(std::string_view message);
-/// The message about an empty input of a model that isNeverEmpty.
-std::string emptyInput(std::string_view name);
-/// Bytes that, after a model's, give it an output for each of `values`: its shape. Its type tells
-/// whether ONNX Runtime knows the rank: it has one length then, which is the rank.
-std::string shapeProbe(const std::vector<std::string> &values);
-std::string shapeProbeName(std::string_view value);
 
 /// Under this name a model's metadata list its inputs with defaults, with commas between them.
 inline constexpr char DefaultsKey[] = "onnx.defaults";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Facts read from a model before ONNX Runtime sees it, and nodes written into it.
 #include "engine/onnx_format.h"
+#include "engine/onnx_guards.h"
 
 #include "engine/file.h"
 #include "engine/native/test_models.h"
@@ -28,7 +29,7 @@ Graph recurrent(const Shape &shape, const std::string &op = "GRU") {
 TEST(OnnxFormat, GuardsARecurrentLayerWhoseInputMayBeEmpty) {
   for (const char *op : {"GRU", "LSTM", "RNN"}) {
     const std::string model = modelOf(recurrent({-1, -1, 3}, op));
-    EXPECT_TRUE(engine::factsOf(bytesOf(model)).hasRecurrence);
+    EXPECT_TRUE(engine::factsOf(bytesOf(model)).hasHazard);
     const std::optional<std::string> guarded = engine::guardedModel(bytesOf(model));
     ASSERT_TRUE(guarded);
     EXPECT_NE(guarded->find("Reshape"), std::string::npos);
@@ -39,7 +40,7 @@ TEST(OnnxFormat, GuardsARecurrentLayerWhoseInputMayBeEmpty) {
     EXPECT_TRUE(engine::guardedModel(bytesOf(modelOf(recurrent({0, 1, 3}, op)))));
   }
   EXPECT_FALSE(engine::guardedModel(bytesOf(modelOf(smallNetwork()))));
-  EXPECT_FALSE(engine::factsOf(bytesOf(modelOf(smallNetwork()))).hasRecurrence);
+  EXPECT_FALSE(engine::factsOf(bytesOf(modelOf(smallNetwork()))).hasHazard);
 }
 
 TEST(OnnxFormat, GuardsLayersInGraphsOfNodes) {
@@ -50,7 +51,7 @@ TEST(OnnxFormat, GuardsLayersInGraphsOfNodes) {
                       {graphAttribute("then_branch", recurrent({-1, 1, 3}).write()),
                        graphAttribute("else_branch", recurrent({2, 1, 3}).write())})};
   const std::string model = modelOf(outer);
-  EXPECT_TRUE(engine::factsOf(bytesOf(model)).hasRecurrence);
+  EXPECT_TRUE(engine::factsOf(bytesOf(model)).hasHazard);
   const std::optional<std::string> guarded = engine::guardedModel(bytesOf(model));
   ASSERT_TRUE(guarded);
   size_t count = 0;
@@ -64,6 +65,88 @@ TEST(OnnxFormat, SaysWhichGuardFailed) {
             "GRU 'layer'");
   EXPECT_EQ(engine::guardFailure("Name:'another' Status"), "");
   EXPECT_EQ(engine::guardFailure("mlbridge.guard[not ended"), "");
+}
+
+TEST(OnnxFormat, GuardsADivisionOfIntegersUnlessItsDivisorIsHarmless) {
+  const auto guarded = [](int type, const std::vector<int64_t> &constant, const char *op = "Div",
+                          int64_t opset = 17) {
+    Graph g;
+    g.inputs = {info("a", type, {2}), info("b", type, {2})};
+    g.outputs = {info("y", type, {2})};
+    if (!constant.empty()) {
+      g.inputs.pop_back();
+      g.initializers = {ints("b", {2}, constant)};
+    }
+    g.nodes = {node(op, {"a", "b"}, {"y"}, {}, "q")};
+    const std::string model = modelOf(g, opset);
+    return engine::factsOf(bytesOf(model)).hasHazard &&
+           engine::guardedModel(bytesOf(model))
+                   .value_or("")
+                   .find(std::string("mlbridge.guard[") + op + " 'q']") != std::string::npos;
+  };
+  EXPECT_TRUE(guarded(Int64Type, {}));
+  EXPECT_TRUE(guarded(Int64Type, {}, "Mod"));
+  EXPECT_TRUE(guarded(Int64Type, {3, -1}));
+  EXPECT_TRUE(guarded(Int64Type, {0, 3}));
+  EXPECT_FALSE(guarded(Int64Type, {3, -2}));
+  EXPECT_FALSE(guarded(FloatType, {}));
+  EXPECT_FALSE(guarded(Int64Type, {}, "Add"));
+  EXPECT_FALSE(guarded(Int64Type, {}, "Div", 8)); // it has no Where
+}
+
+TEST(OnnxFormat, TakesNoNameOfTwoValuesForAnInteger) {
+  // In one branch t is an integer, in the other one what an operator of unknown type makes.
+  const auto branch = [](const std::string &first) {
+    Graph g;
+    g.outputs = {info("y", FloatType, {1})};
+    g.nodes = {first, node("Div", {"t", "t"}, {"u"}), node("Identity", {"x"}, {"y"})};
+    return g.write();
+  };
+  Graph outer;
+  outer.inputs = {info("c", BoolType, {}), info("x", FloatType, {1})};
+  outer.outputs = {info("y", FloatType, {1})};
+  const std::string shape = branch(node("Shape", {"x"}, {"t"}));
+  const auto guards = [&](const std::string &other) {
+    outer.nodes = {
+        node("If", {"c"}, {"y"},
+             {graphAttribute("then_branch", shape), graphAttribute("else_branch", other)})};
+    const std::string model = modelOf(outer);
+    return engine::guardedModel(bytesOf(model)).has_value();
+  };
+  EXPECT_FALSE(guards(branch(node("Exp", {"x"}, {"t"}))));
+  EXPECT_TRUE(guards(branch(node("Exp", {"x"}, {"s"}))));
+}
+
+TEST(OnnxFormat, WordsWhatOnnxRuntimeSays) {
+  const auto is = [](const char *message, const char *plain) {
+    EXPECT_EQ(engine::plainMessage(message), plain);
+  };
+  is("Non-zero status code returned while running Div node. Name:'' Status Message: "
+     "element_wise_ops.cc:703 Compute Integer division by zero",
+     "Div: Integer division by zero");
+  is("[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Mod node. "
+     "Name:'q' Status Message: element_wise_ops.cc:2421 operator() Integer modulo by zero\nmore",
+     "Mod 'q': Integer modulo by zero");
+  is("Exception during initialization: "
+     "/onnxruntime_src/onnxruntime/core/providers/cpu/math/element_wise_ops.h:256 "
+     "onnxruntime::Div<T>::Div(const onnxruntime::OpKernelInfo&) [with T = int] "
+     "b_data[i] != T{0} was false. Integer division by zero",
+     "Exception during initialization: b_data[i] != T{0} was false. Integer division by zero");
+  is("Status Message: /onnxruntime_src/onnxruntime/core/framework/op_kernel.cc:87 virtual "
+     "OrtValue* "
+     "onnxruntime::OpKernelContext::OutputMLValue(int, const onnxruntime::TensorShape&) "
+     "[ONNXRuntimeError] : 1 : FAIL : tensor.cc:57 CalculateTensorStorageSize Tensor shape.Size() "
+     "must be >= 0",
+     "Status Message: Tensor shape.Size() must be >= 0");
+  is("Load model from m.onnx failed:/onnxruntime_src/onnxruntime/core/graph/model.cc:181 "
+     "onnxruntime::Model::Model(onnx::ModelProto&&, const std::function<void(int)>&) Unsupported "
+     "model IR version: 99, max supported IR version: 13\n",
+     "Load model from m.onnx failed:Unsupported model IR version: 99, max supported IR version: "
+     "13");
+  is("model.cc:1: no function follows. ", "model.cc:1: no function follows");
+  for (const char *whole :
+       {"", "x.cc:", "a.cc:7", "a.cc:7 f", "a.cc:7 void f(", "x [ONNXRuntimeError] : "})
+    (void)engine::plainMessage(whole);
 }
 
 TEST(OnnxFormat, FindsInputsWithDefaultsAndWhatHasNoShape) {

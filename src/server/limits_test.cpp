@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Peers that take more than their share: what the others get, who is closed, what is counted.
+#include "testing/few_descriptors.h"
 #include "testing/raw_peer.h"
 
 #include <gtest/gtest.h>
@@ -455,6 +456,24 @@ TEST_P(Limits, FiveHundredCompilersAreServedByDefault) {
   }
   for (const auto &peer : peers)
     EXPECT_NE(peer->await(FrameKind::Welcome), nullptr);
+}
+
+TEST_P(Limits, ACompilerForWhichThereIsNoDescriptorIsToldSo) {
+  listen(serving(Sum));
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < 3; ++i)
+    peers.push_back(std::make_unique<RawPeer>(address()));
+  {
+    const FewDescriptors few(1);
+    const Descriptor last(::dup(0));
+    for (const auto &peer : peers) {
+      idleUntil([&] { return !peer->listen() || peer->count(FrameKind::Busy) == 1; });
+      ASSERT_EQ(peer->count(FrameKind::Busy), 1U);
+      EXPECT_NE(peer->frames[0].payload.find("no file descriptor left"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(statistics().refused, 3U);
+  (void)greeted(); // and there is one again
 }
 
 // ---- beginning ----------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ Status ServerLoop::start(std::unique_ptr<Listener> listener) {
       !watch(EPOLL_CTL_ADD, listener_->descriptor(), EPOLLIN, ListenerToken))
     return Status(Code::LimitExceeded, describeErrno("server: make descriptors", errno));
   listening_ = true;
+  keepSpare();
   const auto run = [](void *self) -> void * {
     static_cast<ServerLoop *>(self)->help();
     return nullptr;
@@ -323,9 +324,23 @@ Expected<std::unique_ptr<Channel>> ServerLoop::acceptOne() {
   }
 }
 
+void ServerLoop::keepSpare() {
+  for (Descriptor &spare : spare_)
+    if (!spare)
+      spare = Descriptor(::eventfd(0, EFD_CLOEXEC));
+}
+
 void ServerLoop::acceptSome() {
   for (int accepted = 0; accepted < MostAccepted; ++accepted) {
     Expected<std::unique_ptr<Channel>> channel = acceptOne();
+    const bool isLast = !channel;
+    if (isLast) {
+      for (Descriptor &spare : spare_)
+        spare.reset();
+      channel = acceptOne();
+      if (!channel || !*channel)
+        keepSpare();
+    }
     if (!channel) {
       // Out of descriptors: the listener would stay readable. It is watched again soon.
       watch(EPOLL_CTL_MOD, listener_->descriptor(), 0, ListenerToken);
@@ -338,6 +353,14 @@ void ServerLoop::acceptSome() {
     const uint64_t number = ++lastSession_;
     auto session = std::make_shared<Session>(std::move(*channel), number, host_);
     ++host_.statistics.connections;
+    if (isLast) {
+      session->refuse(Status(Code::Busy, "the server has no file descriptor left for another "
+                                         "compiler (ulimit -n)"));
+      session->dropChannel();
+      session.reset();
+      keepSpare();
+      continue;
+    }
     if (!watch(EPOLL_CTL_ADD, session->channel().readDescriptor(), EPOLLIN, number)) {
       session->dropChannel();
       continue;
@@ -413,6 +436,7 @@ void ServerLoop::listenAgain() {
   const std::lock_guard<std::mutex> lock(host_.mutex);
   if (!listening_ && Deadline::Clock::now() - notListeningSince_ >= ListenAgainAfter)
     listening_ = watch(EPOLL_CTL_MOD, listener_->descriptor(), EPOLLIN, ListenerToken);
+  keepSpare();
 }
 
 // ---- the helper thread --------------------------------------------------------------------------

@@ -87,6 +87,7 @@ private:
   void read(const std::shared_ptr<Session> &session, size_t ofMany);
   Expected<std::unique_ptr<Channel>> acceptOne();
   void acceptSome();
+  void keepSpare();
   /// Closes those that have not shaken hands in time, and whoever keeps most if all keep too much.
   void enforce();
   /// How long enforce has nothing to do, in milliseconds; -1 for ever. Takes the host's mutex.
@@ -104,6 +105,9 @@ private:
   bool driven_ = false; ///< the listener is
   bool listening_ = false;
   Deadline::Clock::time_point notListeningSince_;
+  /// Kept for a compiler that comes when there is no descriptor left, so that it is told. A pipe
+  /// takes two.
+  Descriptor spare_[2];
   Descriptor epoll_, wakeRead_, wakeWrite_, nudge_, timer_, quit_;
   /// Has an event once whenever wakeRead_ gets a byte: signal handlers can write, but not interrupt
   /// a listener. Only for a listener that is driven.

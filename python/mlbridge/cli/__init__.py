@@ -7,11 +7,19 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .common import FAILED, WRONG_USAGE, CommandError
+from .common import FAILED, INTERRUPTED, WRONG_USAGE, CommandError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
+    try:
+        return carry_out(arguments)
+    except KeyboardInterrupt:  # wherever it comes, while modules are imported too
+        return INTERRUPTED
+
+
+def carry_out(arguments: Sequence[str] | None) -> int:
+    """Run a command that nobody interrupts; its exit code."""
     from .parser import FORMER, parser
 
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -24,20 +32,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser(words[:1]).parse_args(words)
         code: int = options.function(options)
         return code
-    except CommandError as error:
-        print(f"{name}: {one_line(error)}", file=sys.stderr)
-        return error.code
     except BrokenPipeError:
         return FAILED
-    except KeyboardInterrupt:
-        raise
     except Exception as error:
+        if was_interrupted(error):
+            return INTERRUPTED
+        if isinstance(error, CommandError):
+            print(f"{name}: {one_line(error)}", file=sys.stderr)
+            return error.code
         from ..errors import Error
 
         if os.environ.get("MLBRIDGE_TRACEBACK") and not isinstance(error, (Error, OSError)):
             raise
         print(f"{name}: {described(error)}", file=sys.stderr)
         return FAILED
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: an extension makes an ImportError of it."""
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def one_line(error: Exception) -> str:

@@ -65,6 +65,13 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
+def address(text: str) -> str:
+    """The type of a server's URI."""
+    if not re.match("[A-Za-z][A-Za-z0-9+.-]*:.", text):
+        raise argparse.ArgumentTypeError(f"expected unix:SOCKET, grpc:HOST:PORT, …, got '{text}'")
+    return text
+
+
 def number_from_one(text: str) -> int:
     """The type of a count."""
     if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..outputs import write_whole
 from .arguments import Parser, number_from_one
-from .common import DONE, CommandError, must_be_writable, table
+from .common import DONE, CommandError, Interrupted, must_be_writable, table
 
 if TYPE_CHECKING:
     from ..candidates import Candidate, Measured
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         if options.output:
             write_whole(options.output, candidates.text(chosen).encode())
     except KeyboardInterrupt:
-        raise CommandError(f"interrupted; {options.sizes} has what was measured") from None
+        raise Interrupted(f"interrupted; {options.sizes} has what was measured") from None
     print_table(measured, chosen)
     return DONE
 

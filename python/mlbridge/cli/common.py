@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from .. import files
 
 #: The exit codes of every command, which `--help` lists.
-DONE, FAILED, WRONG_USAGE = 0, 1, 2
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 128 + signal.SIGINT
 EXIT_CODES = (
-    "exit codes: 0 success; 1 failure, with the reason on stderr;\n2 the command line is wrong"
+    "exit codes: 0 success; 1 failure, with the reason on stderr;\n"
+    "2 the command line is wrong; 130 interrupted"
 )
 
 #: The end of an advice on how to get a part that this package was built without.
@@ -25,9 +27,15 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """The command line is wrong."""
+    """The command line is wrong, whatever files and programs there are."""
 
     code = WRONG_USAGE
+
+
+class Interrupted(CommandError):
+    """Ctrl-C, and what it leaves."""
+
+    code = INTERRUPTED
 
 
 def must_be_writable(**places: str | None) -> None:

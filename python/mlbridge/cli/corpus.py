@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 from .. import corpus
 from ..errors import Error
 from .arguments import JSON, Parser, assignment, number_from_one
-from .common import DONE, FAILED, CommandError, UsageError, printable, table
+from .common import DONE, FAILED, INTERRUPTED, CommandError, UsageError, printable, table
 
 #: Problems that are printed one by one.
 SHOWN = 10
@@ -163,7 +162,7 @@ def add(options: argparse.Namespace) -> int:
             added = collect(place, package, program or "", **finishing)
     except KeyboardInterrupt:
         say("interrupted; the next addition takes what was compiled")
-        return 128 + signal.SIGINT
+        return INTERRUPTED
     for problem in added.problems[:SHOWN]:
         say(f"not recorded: {problem}")
     if len(added.problems) > SHOWN:

@@ -15,7 +15,7 @@ from .arguments import Parser
 from .command_line import words
 from .common import DONE, CommandError
 from .models import must_open
-from .probe import must_ask
+from .probe import compiler_file, must_ask
 from .request import add_asking, request_of
 
 
@@ -53,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
 def flags_line(options: argparse.Namespace) -> str:
     """The line that `mlbridge flags` prints."""
     request = request_of(options, files.onnx_runtime())
+    if options.compiler:
+        compiler_file(request)
     if options.require:
         for query in request.queries:
             for uri in query.uris:

@@ -9,7 +9,7 @@ import re
 from .. import files
 from ..optimizations import Optimization
 from ..uri import SCHEMES, escaped, for_each, is_component, unescaped
-from .common import CommandError, nearest
+from .common import CommandError, UsageError, nearest
 
 #: Seconds that --require waits for a model.
 OPENING = 10.0
@@ -23,17 +23,17 @@ def model_uri(text: str, runtime: str | None, agents: tuple[str, ...] = ()) -> s
     match = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*):([^?]*)(\?.*)?", text, re.DOTALL)
     if match is None:
         hint = f"; did you mean 'onnx:{text}'?" if os.path.exists(text) else ""
-        raise CommandError(f"--model: '{text}' is not a URI such as onnx:FILE or unix:SOCKET{hint}")
+        raise UsageError(f"--model: '{text}' is not a URI such as onnx:FILE or unix:SOCKET{hint}")
     scheme, place, options = match[1], unescaped(match[2]), match[3] or ""
     if scheme not in SCHEMES:
         if not is_component(scheme):
-            raise CommandError(
+            raise UsageError(
                 f"--model: no runner for the scheme '{scheme}'"
                 + (nearest(scheme, list(SCHEMES)) or f"; there are {', '.join(SCHEMES)}")
             )
         return text
     if not place:
-        raise CommandError(f"--model: '{text}' names nothing after '{scheme}:'")
+        raise UsageError(f"--model: '{text}' names nothing after '{scheme}:'")
     kind = SCHEMES[scheme]
     if scheme == "aot" and not re.search("[./]", place):
         kind = "name"
@@ -71,7 +71,7 @@ def shipped_model(optimization: Optimization, runtime: str | None, *, compared: 
     """The model of this package: its candidates, if these are to be compared, or its policy."""
     name, agents = optimization.model, optimization.agents
     if name is None:
-        raise CommandError(f"no model comes with {optimization.name}; state one with --model")
+        raise UsageError(f"no model comes with {optimization.name}; state one with --model")
     path = (
         files.shipped_candidates(name)
         if compared

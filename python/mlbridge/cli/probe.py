@@ -32,9 +32,13 @@ def compiler_file(request: Request) -> str:
     """The file of the compiler. CommandError if there is no such command."""
     found = shutil.which(request.compiler)
     if found is None:
-        raise CommandError(
-            f"--compiler: there is no command {request.compiler}; install it or state another"
+        usual = request.queries[0].optimization.command(request.llvm)
+        other = (
+            "install it or state another"
+            if request.compiler == usual
+            else f"state another, such as {usual}"
         )
+        raise CommandError(f"--compiler: there is no command {request.compiler}; {other}")
     return os.path.abspath(found)
 
 

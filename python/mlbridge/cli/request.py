@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -13,10 +12,16 @@ from .. import files
 from ..optimizations import LEVELS, OPTIMIZATIONS, Optimization, taking
 from ..uri import SCHEMES, escaped, for_each
 from .arguments import Parser, duration, number_from_one
-from .common import REBUILD, CommandError, nearest
+from .common import REBUILD, CommandError, UsageError, nearest
 from .models import shipped_model, stated_models
 
 MOST_EFFORT = 100
+#: Those that load plugins, without their versions.
+PROGRAMS = {
+    "llvm": ("clang", "clang++"),
+    "gcc": ("gcc", "g++"),
+    "mlir": ("mlir-opt",),
+}
 LLVM_VERSION = "the LLVM version of the compiler (default: 22)"
 
 
@@ -166,7 +171,7 @@ def plugin_file(optimization: str, stated: str | None = None, llvm: int = 22) ->
     """The file of the optimization's plugin, or the stated one, which must be there."""
     known = OPTIMIZATIONS.get(optimization)
     if known is None:
-        raise CommandError(
+        raise UsageError(
             f"there is no optimization '{optimization}'"
             + (
                 nearest(optimization, list(OPTIMIZATIONS))
@@ -175,9 +180,7 @@ def plugin_file(optimization: str, stated: str | None = None, llvm: int = 22) ->
         )
     if stated is None and known.compiler == "llvm" and llvm not in known.versions:
         versions = " and ".join(map(str, known.versions))
-        raise CommandError(
-            f"{optimization} has no plugin for LLVM {llvm}; it has one for {versions}"
-        )
+        raise UsageError(f"{optimization} has no plugin for LLVM {llvm}; it has one for {versions}")
     path = os.path.abspath(known.file(llvm) if stated is None else stated)
     if os.path.isfile(path):
         return path
@@ -196,58 +199,74 @@ def stated_uris(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
         name, equals, uri = text.partition("=")
         if not (equals and name in OPTIMIZATIONS):
             if len(names) > 1:
-                raise CommandError(
+                raise UsageError(
                     f"--model: '{text}': expected OPTIMIZATION=URI, as there are several"
                 )
             name, uri = names[0], text
         elif name not in names:
-            raise CommandError(f"--model: {name} is not one of {', '.join(names)}")
+            raise UsageError(f"--model: {name} is not one of {', '.join(names)}")
         found[name] = uri
     return found
 
 
+def must_load(compiler: str, optimization: Optimization, options: argparse.Namespace) -> None:
+    """UsageError if --compiler is, by its name, one that can't load the plugin."""
+    program, _, version = os.path.basename(compiler).rpartition("-")
+    if not version.isdecimal():
+        program, version = os.path.basename(compiler), ""
+    kind = next((kind for kind, known in PROGRAMS.items() if program in known), None)
+    right = options.llvm if optimization.compiler == "llvm" else optimization.versions[0]
+    is_other = options.plugin is None and version not in ("", str(right))
+    if kind is None or (kind == optimization.compiler and not is_other):
+        return
+    hint = ""
+    if kind == optimization.compiler == "llvm" and version in map(str, optimization.versions):
+        hint = f"; add --llvm {version}"
+    known = ", ".join(f"{one}-{right}" for one in PROGRAMS[optimization.compiler])
+    raise UsageError(
+        f"--compiler: {compiler} can't load the plugin of {optimization.name}, which is for "
+        f"{known}{hint}"
+    )
+
+
 def must_fit(options: argparse.Namespace) -> None:
-    """CommandError if optimizations, compilers and options don't belong together."""
+    """UsageError if optimizations, compilers and options don't belong together."""
     names: list[str] = options.optimizations
     if options.plugin and len(names) > 1:
-        raise CommandError("--plugin: several optimizations have several plugins")
+        raise UsageError("--plugin: several optimizations have several plugins")
     for name in names:
         plugin_file(name, options.plugin, options.llvm)
     for kind in ("gcc", "mlir"):
         special = [name for name in names if OPTIMIZATIONS[name].compiler == kind]
         if special and len(names) > 1:
             others = " and ".join(set(names) - set(special))
-            raise CommandError(f"{special[0]} is for {kind.upper()}, and {others} not")
-    version = re.search(r"-(\d+)$", options.compiler or "")
-    if version and int(version[1]) in {19, 22} - {options.llvm} and options.plugin is None:
-        raise CommandError(
-            f"--compiler: {options.compiler} can't load a plugin for LLVM {options.llvm}; "
-            f"add --llvm {version[1]}"
-        )
+            raise UsageError(f"{special[0]} is for {kind.upper()}, and {others} not")
+    if options.compiler:
+        must_load(options.compiler, OPTIMIZATIONS[names[0]], options)
     if len(set(names)) < len(names):
-        raise CommandError(f"{' '.join(names)}: each optimization once")
+        raise UsageError(f"{' '.join(names)}: each optimization once")
     for option in ("max-steps", "effort"):
         known, given = taking(option), getattr(options, option.replace("-", "_"))
         if given is not None and not set(names) & set(known):
-            raise CommandError(f"--{option} is for {', '.join(known)}")
+            raise UsageError(f"--{option} is for {', '.join(known)}")
     with_embeddings = taking("vocabulary")
     if options.vocabulary is not None and len(set(names) & set(with_embeddings)) != 1:
-        raise CommandError(f"--vocabulary is for one of {', '.join(with_embeddings)}")
+        raise UsageError(f"--vocabulary is for one of {', '.join(with_embeddings)}")
     if options.missing is not None and not set(names) & set(taking("missing")):
-        raise CommandError(f"--missing is not for {' or '.join(names)}")
+        raise UsageError(f"--missing is not for {' or '.join(names)}")
     if getattr(options, "levels", None) and not OPTIMIZATIONS[names[0]].levels:
         command = OPTIMIZATIONS[names[0]].command().rpartition("-")[0]
-        raise CommandError(f"--levels is not for {names[0]}: {command} has none")
+        raise UsageError(f"--levels is not for {names[0]}: {command} has none")
 
 
 def must_be_forkable(query: Query, queries: Sequence[Query]) -> None:
-    """CommandError if it compares in processes that would have to share a connection."""
+    """UsageError if it compares in processes that would have to share a connection."""
     if query.optimization.candidates or not query.effort:
         return
     for one in queries:
         for scheme in one.schemes if one.plugin == query.plugin else ():
             if SCHEMES.get(scheme) == "path" or files.find_component("transport", scheme):
-                raise CommandError(
+                raise UsageError(
                     f"--effort: {query.optimization.name} compares allocations in processes that "
                     f"can't share {one.optimization.name}'s connection to {scheme}:; give "
                     "--effort 0, or a model's file"
@@ -262,7 +281,7 @@ def query_of(options: argparse.Namespace, name: str, uri: str | None, runtime: s
     if options.effort is not None and optimization.effort:
         effort = options.effort
     if uri is not None and compares and optimization.candidates and not effort:
-        raise CommandError("--model: candidates are compared; give --effort 1 or more")
+        raise UsageError("--model: candidates are compared; give --effort 1 or more")
     compared = optimization.candidates and effort > 0
     models = (
         (("", shipped_model(optimization, runtime, compared=compared)),)

@@ -21,7 +21,7 @@ from .arguments import AT, Parser, add_answering, answering, assignment, number_
 from .common import DONE, FAILED, CommandError, UsageError, show
 
 if TYPE_CHECKING:
-    from .._core import Statistics
+    from .._core import Signature, Statistics
     from ..llvm_channel.host import InteractiveHost
     from ..server import Server
 
@@ -129,7 +129,7 @@ def serve_until_stopped(
         known = ", ".join([*(f"{place}:" for place in PLACES), INTERACTIVE])
         raise UsageError(f"--at: '{options.at}' is {what}; expected one of {known}")
     stop = Stop()
-    with stop.on_signals(), contextlib.suppress(KeyboardInterrupt):
+    with stop.on_signals():
         try:
             statistics = serving(*arguments, ready=stop.ready, **named)
         except (Error, OSError, ImportError, TypeError) as error:
@@ -158,7 +158,7 @@ def refuse(options: argparse.Namespace, names: Sequence[str], what: str) -> None
 def run(options: argparse.Namespace) -> int:
     """Serve a model."""
     from ..forwarding import forward
-    from ..policy_files import load, parse_signature
+    from ..policy_files import load
 
     if options.at.startswith(INTERACTIVE):
         return serve_llvm(options)
@@ -181,8 +181,9 @@ def run(options: argparse.Namespace) -> int:
     if options.batch is None and (options.max_wait is not None or options.pad is not None):
         raise UsageError("--max-wait and --pad are for batches; add --batch N")
 
+    signature = signature_of(options.signature)
+
     def serve(**named: Any) -> Statistics:
-        signature = None if options.signature is None else parse_signature(options.signature)
         return load(options.model, signature).serve(
             options.at,
             batch=options.batch,
@@ -195,16 +196,26 @@ def run(options: argparse.Namespace) -> int:
     return serve_until_stopped(options, serve, **dict(options.limit))
 
 
+def signature_of(text: str | None) -> Signature | None:
+    """The signature that --signature states."""
+    from ..policy_files import parse_signature
+
+    try:
+        return None if text is None else parse_signature(text)
+    except Error as error:
+        raise UsageError(f"--signature: {error}") from None
+
+
 def serve_llvm(options: argparse.Namespace) -> int:
     """Answer the compilers at a channel of LLVM's own, one after another."""
     from ..llvm_channel.guardian import Guardian
     from ..llvm_channel.host import InteractiveHost
     from ..llvm_channel.pair import ChannelPair
-    from ..policy_files import parse_signature
     from .run import first_traceback, must_be_there
 
     base = options.at.removeprefix(INTERACTIVE)
     refuse(options, ("batch", "max_wait", "pad", "agent", "limit"), f"{INTERACTIVE}BASE")
+    signature = signature_of(options.signature)
     must_be_there(options.model, "MODEL")
 
     def failed(why: str) -> None:
@@ -213,7 +224,6 @@ def serve_llvm(options: argparse.Namespace) -> int:
     guardian = Guardian([base])
     stop = Stop()
     try:
-        signature = None if options.signature is None else parse_signature(options.signature)
         with (
             first_traceback(),
             stop.on_signals(),
@@ -229,8 +239,6 @@ def serve_llvm(options: argparse.Namespace) -> int:
             host.load()
             stop.ready(host)
             host.serve()
-    except KeyboardInterrupt:
-        return DONE
     except (Error, OSError, ImportError, TypeError) as error:
         raise CommandError(str(error)) from error
     finally:

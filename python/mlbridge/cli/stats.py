@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import json
 
-from .arguments import AT, JSON, Parser
+from .arguments import AT, JSON, Parser, address
 from .common import DONE, show
 
 #: Seconds that a server may take to say what it has done.
@@ -20,7 +20,9 @@ def add_arguments(parser: Parser) -> None:
         "Asks a running server what it has done so far, for all compilers together.",
         "example:\n  mlbridge stats unix:/tmp/policy.sock --json",
     )
-    parser.add_argument("uri", metavar="URI", help=AT.replace("where", "where it listens"))
+    parser.add_argument(
+        "uri", metavar="URI", type=address, help=AT.replace("where", "where it listens")
+    )
     parser.option("--json", JSON)
 
 

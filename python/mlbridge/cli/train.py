@@ -16,7 +16,7 @@ from ..errors import Error
 from ..optimizations import OPTIMIZATIONS
 from ..reading import read_json
 from .arguments import Parser, assignment, number_from_one
-from .common import DONE, CommandError, UsageError
+from .common import DONE, CommandError, Interrupted, UsageError
 
 TRAINED = [name for name, one in OPTIMIZATIONS.items() if one.trained]
 PATHS = ("actions", "cache", "corpus", "vocabulary")  # options of environments that are files
@@ -160,7 +160,7 @@ def one_line(output: str) -> Iterator[None]:
     except Error as error:
         raise CommandError(str(error)) from None
     except KeyboardInterrupt:
-        raise CommandError(f"interrupted; --resume goes on with {output}") from None
+        raise Interrupted(f"interrupted; --resume goes on with {output}") from None
     except OSError as error:
         raise CommandError(f"{error.filename or output}: {error.strerror or error}") from None
 

@@ -25,7 +25,16 @@ from ..outputs import write_whole
 from ..spills import RECORD
 from .arguments import Parser, number_from_one, positive_seconds
 from .command_line import words
-from .common import DONE, FAILED, CommandError, UsageError, must_be_writable, printable, table
+from .common import (
+    DONE,
+    FAILED,
+    CommandError,
+    Interrupted,
+    UsageError,
+    must_be_writable,
+    printable,
+    table,
+)
 from .flags import quoted
 from .models import must_open
 from .probe import compiler_file, must_ask
@@ -183,7 +192,7 @@ def run(options: argparse.Namespace) -> int:
                 progress=done,
             )
     except KeyboardInterrupt:
-        raise CommandError("interrupted") from None
+        raise Interrupted("interrupted") from None
     show(report)
     found = {
         "models": {query.optimization.name: query.uri for query in request.queries},

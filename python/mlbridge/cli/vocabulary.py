@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from .arguments import Parser, number_from_one
-from .common import DONE, CommandError, must_be_writable
+from .common import DONE, Interrupted, must_be_writable
 
 
 def add_arguments(parser: Parser) -> None:
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         )
         digest = vocabulary.save(trained, Path(options.output))
     except KeyboardInterrupt:
-        raise CommandError(f"interrupted; {options.output} was not written") from None
+        raise Interrupted(f"interrupted; {options.output} was not written") from None
     print(
         f"{options.output}: {dimensions} dimensions, of {graph.modules} modules, "
         f"{graph.counted} triplets, {len(graph.triplets)} of them distinct, {trained.entities} "

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
@@ -303,7 +304,19 @@ Status registerCompiled(const mlb_aot_model *model) {
   return Status();
 }
 
+Expected<std::string_view> wantedInstructionSet() {
+  const char *const text = ::secure_getenv("MLBRIDGE_NATIVE_ISA");
+  const std::string_view wanted = text ? text : "";
+  for (const std::string_view known : {"", "portable", "avx2", "avx512", "neon"})
+    if (wanted == known)
+      return wanted;
+  return makeError(Code::InvalidArgument, "MLBRIDGE_NATIVE_ISA is '", wanted,
+                   "'; expected portable, avx2, avx512 or neon");
+}
+
 Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri) {
+  if (const auto wanted = wantedInstructionSet(); !wanted)
+    return wanted.status();
   if (Status s = uri.allowOnly({"weights"}); !s)
     return s;
   const std::string weights = uri.option("weights");

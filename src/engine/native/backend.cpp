@@ -296,6 +296,8 @@ Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOpt
                                                    const Span<const uint8_t> *model) {
   if (Status s = uri.allowOnly({"memory"}); !s)
     return s;
+  if (const auto wanted = wantedInstructionSet(); !wanted)
+    return wanted.status();
   native::Limits limits;
   const Expected<uint64_t> memory = uri.number("memory", limits.memory);
   if (!memory)

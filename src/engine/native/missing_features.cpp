@@ -5,8 +5,9 @@
 
 namespace mlbridge::native {
 
-void MissingFeatures::add(const std::string &who, const std::string &why) {
+void MissingFeatures::add(const std::string &who, const std::string &why, bool isHere) {
   constexpr size_t MostNamed = 3;
+  areHere_ = areHere_ && isHere;
   auto reason = std::find_if(reasons_.begin(), reasons_.end(),
                              [&](const Reason &other) { return other.why == why; });
   if (reason == reasons_.end())
@@ -33,7 +34,9 @@ Status MissingFeatures::status() const {
   }
   if (reasons_.size() > MostReasons)
     text += "; and " + std::to_string(reasons_.size() - MostReasons) + " reasons more";
-  return {Code::Unsupported, text + "; open the model with onnx: (ONNX Runtime) instead"};
+  if (areHere_)
+    text += "; open the model with onnx: (ONNX Runtime) instead";
+  return {Code::Unsupported, text};
 }
 
 } // namespace mlbridge::native

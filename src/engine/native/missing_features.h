@@ -13,9 +13,10 @@ namespace mlbridge::native {
 /// Reasons, each with the nodes (or inputs and outputs) that it concerns.
 class MissingFeatures {
 public:
-  void add(const std::string &who, const std::string &why);
+  /// `isHere`: that is missing in this engine alone, as far as is known; ONNX Runtime has it.
+  void add(const std::string &who, const std::string &why, bool isHere = true);
   bool isEmpty() const { return reasons_.empty(); }
-  /// Unsupported, with the list and a way out.
+  /// Unsupported, with the list and, if ONNX Runtime has all of it, the way out.
   Status status() const;
 
 private:
@@ -25,6 +26,7 @@ private:
     size_t others = 0;
   };
   std::vector<Reason> reasons_;
+  bool areHere_ = true;
 };
 
 } // namespace mlbridge::native

@@ -115,30 +115,33 @@ Status Network::checkOperators(const Deadline &deadline, MissingFeatures &missin
   const auto newest = [&](const onnx::Opsets &opsets) {
     const auto version = opsets.find("");
     if (version != opsets.end() && version->second > NewestOperators)
-      missing.add("the model", "it uses opset version " + std::to_string(version->second) +
-                                   "; the newest that native supports is " +
-                                   std::to_string(NewestOperators) +
-                                   " (exporters have an option for it, such as opset_version)");
+      missing.add("the model",
+                  "it uses opset version " + std::to_string(version->second) +
+                      "; the newest that native supports is " + std::to_string(NewestOperators) +
+                      " (exporters have an option for it, such as opset_version)",
+                  false);
   };
   if (model_->irVersion > NewestFormat)
-    missing.add("the model", "it has IR version " + std::to_string(model_->irVersion) +
-                                 "; the newest that native supports is " +
-                                 std::to_string(NewestFormat) +
-                                 "; export the model with an older ir_version");
+    missing.add("the model",
+                "it has IR version " + std::to_string(model_->irVersion) +
+                    "; the newest that native supports is " + std::to_string(NewestFormat) +
+                    "; export the model with an older ir_version",
+                false);
   newest(model_->opsets);
   for (const onnx::Function &function : model_->functions)
     newest(function.opsets);
   onnx::eachNode(*model_, [&](const onnx::Node &node, const onnx::Opsets &opsets) {
     if (status && deadline.hasPassed())
       status = {Code::DeadlineExceeded, "the deadline passed while it was read"};
-    if (!status || model_->function(node.domain, node.op))
+    if (!status || model_->function(node))
       return;
     const auto version = opsets.find(node.domain);
     if (version == opsets.end() ? !node.domain.empty()
                                 : !findOperator(node.domain, node.op, version->second))
       missing.add(
           onnx::describe(node),
-          unsupportedOperator(node, version == opsets.end() ? 0 : version->second).message());
+          unsupportedOperator(node, version == opsets.end() ? 0 : version->second).message(),
+          isInOnnxRuntime(node));
   });
   return status;
 }
@@ -155,7 +158,9 @@ Status Network::readSignature(MissingFeatures &missing) {
     }
     if (spec.status().code() != Code::Unsupported)
       return spec.status();
-    missing.add(std::string(kind) + " '" + std::string(info.name) + "'", spec.status().message());
+    // onnx: takes no others, either.
+    missing.add(std::string(kind) + " '" + std::string(info.name) + "'", spec.status().message(),
+                info.isTensor && onnx::name(info.type) == "STRING");
     isWhole = false;
     return Status();
   };
@@ -168,7 +173,7 @@ Status Network::readSignature(MissingFeatures &missing) {
       return s;
     if (isWhole && !input.hasShape) {
       missing.add("input '" + std::string(input.name) + "'",
-                  "it has no shape; declare its dimensions, dynamic ones where they change");
+                  "it has no shape; declare its dimensions, dynamic ones where they change", false);
       isWhole = false;
     }
   }

@@ -47,6 +47,19 @@ std::string weights(const std::string &name, const Shape &shape) {
   return floats(name, shape, std::vector<float>(elementCount(shape).value_or(0), 1));
 }
 
+TEST(NativeOpening, AnInstructionSetThatNobodyKnowsIsRefused) {
+  const ModelFile file(smallNetwork());
+  for (const std::string &uri : {file.uri(), std::string("aot:./none.so")}) {
+    ::setenv("MLBRIDGE_NATIVE_ISA", "bogus", 1);
+    const Status refused = Model::open(uri).status();
+    ::unsetenv("MLBRIDGE_NATIVE_ISA");
+    EXPECT_EQ(refused.code(), Code::InvalidArgument);
+    EXPECT_TRUE(
+        mentions(refused, {"MLBRIDGE_NATIVE_ISA is 'bogus'", "portable, avx2, avx512 or neon"}))
+        << refused.toString();
+  }
+}
+
 // ---- order -------------------------------------------------------------------------------------
 
 Graph unsorted(int64_t length) {
@@ -273,6 +286,28 @@ TEST(NativeOpening, ListsInputsAndOutputsThatItLacksToo) {
   EXPECT_EQ(status.code(), Code::Unsupported);
   EXPECT_TRUE(mentions(status, {"input 'x'", "output 'z'", "STRING", "Conv", "onnx:"}))
       << status.toString();
+}
+
+TEST(NativeOpening, PointsAtOnnxRuntimeOnlyWhereThatTakesTheModel) {
+  const auto refusal = [](const std::string &node, int type = FloatType, int64_t opset = 20) {
+    Graph g;
+    g.inputs = {info("x", type, {2})};
+    g.outputs = {info("y", FloatType, {2})};
+    g.nodes = {node};
+    const ModelFile file(
+        Message(modelOf(g, opset)).bytes(8, Message().bytes(1, "own").number(2, 1).text).text);
+    const Status status = Model::open(file.uri()).status();
+    EXPECT_EQ(status.code(), Code::Unsupported) << status.toString();
+    return status;
+  };
+  constexpr int BFloat16Type = 16;
+  EXPECT_TRUE(mentions(refusal(node("Conv", {"x", "x"}, {"y"})), {"onnx:"}));
+  EXPECT_FALSE(mentions(refusal(node("Convolve", {"x"}, {"y"})), {"onnx:"}));
+  EXPECT_FALSE(mentions(refusal(node("Relu", {"x"}, {"y"}), BFloat16Type), {"onnx:"}));
+  EXPECT_FALSE(mentions(refusal(node("Relu", {"x"}, {"y"}), FloatType, 99), {"onnx:"}));
+  const Status own = refusal(Message(node("Of", {"x"}, {"y"})).bytes(7, "own").text);
+  EXPECT_TRUE(mentions(own, {"own.Of (version 1)", "onnx:FILE?custom_ops=LIBRARY"}));
+  EXPECT_FALSE(mentions(own, {"instead"})) << own.toString();
 }
 
 } // namespace

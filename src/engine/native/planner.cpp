@@ -355,7 +355,7 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
   const auto firstValue = static_cast<uint32_t>(values_.size());
   const int depth = node_.depth;
   Status s;
-  if (const onnx::Function *function = model_.function(node.domain, node.op)) {
+  if (const onnx::Function *function = model_.function(node)) {
     s = callFunction(*function, node, scope, inputs);
   } else {
     nodes_.push_back(onnx::describe(node));

@@ -32,8 +32,32 @@ Status unsupportedOperator(const onnx::Node &node, int64_t version) {
   if (findOperator(node.domain, node.op, INT64_MAX)) // in a later version
     return makeError(Code::Unsupported, "native does not run version ", version,
                      " of the operator ", name, ", only later ones");
-  return makeError(Code::Unsupported, "native does not run the operator ", name, " (version ",
-                   version, ")");
+  const bool isCustom = !node.domain.empty() && !isInOnnxRuntime(node);
+  return makeError(
+      Code::Unsupported, "native does not run the operator ", name, " (version ", version, ")",
+      isCustom ? "; a library that has it is opened by onnx:FILE?custom_ops=LIBRARY" : "");
+}
+
+bool isInOnnxRuntime(const onnx::Node &node) {
+  if (!node.domain.empty())
+    return node.domain == "ai.onnx.ml" || node.domain.substr(0, 13) == "com.microsoft";
+  if (findOperator({}, node.op, INT64_MAX))
+    return true;
+  // Those of version 1.32 (python/tests/onnx_test.py compares).
+  constexpr std::string_view Others =
+      " AffineGrid Attention AveragePool BlackmanWindow Col2Im ConcatFromSequence Conv ConvInteger"
+      " ConvTranspose DFT DeformConv DequantizeLinear Det DynamicQuantizeLinear Einsum"
+      " GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow LRN LpPool"
+      " MaxPool MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NonMaxSuppression Optional"
+      " OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear RandomNormal"
+      " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch Resize RoiAlign"
+      " RotaryEmbedding STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+      "SequenceInsert"
+      " SequenceLength SplitToSequence StringConcat StringNormalizer StringSplit TensorScatter"
+      " TfIdfVectorizer Unique Upsample Bernoulli CenterCropPad NegativeLogLikelihoodLoss "
+      "SequenceMap"
+      " SoftmaxCrossEntropyLoss ";
+  return Others.find(" " + std::string(node.op) + " ") != Others.npos;
 }
 
 Status checkAttributes(const Operator &op, const onnx::Node &node) {

@@ -48,6 +48,8 @@ const Operator *findOperator(std::string_view domain, std::string_view name, int
 
 /// The failure that names the operator and its version.
 Status unsupportedOperator(const onnx::Node &node, int64_t version);
+/// Whether ONNX Runtime has an operator of this name, of those that native lacks, or may have it.
+bool isInOnnxRuntime(const onnx::Node &node);
 /// Checks the number and types of the inputs. Errors: InvalidModel, Unsupported (a type).
 Status checkInputs(const Operator &op, const Values &inputs);
 /// Checks that the operator has the node's attributes. Errors: InvalidModel.

@@ -7,6 +7,7 @@
 #include "core/utf8.h"
 #include "engine/file.h"
 #include "engine/onnx_format.h"
+#include "engine/onnx_guards.h"
 
 #include <onnxruntime_session_options_config_keys.h>
 
@@ -249,12 +250,7 @@ Status explained(const Status &status, const Runtime &runtime) {
     return status;
   std::string text = status.message();
   const auto has = [&text](std::string_view part) { return text.find(part) != text.npos; };
-  // ONNX Runtime says first where in its source it was.
-  constexpr std::string_view Version = "Unsupported model IR version";
-  if (const size_t place = text.find("/onnxruntime_src/"), at = text.find(Version);
-      place < at && at != text.npos)
-    text.erase(place, at - place);
-  if (has(Version) || (has("opset") && has("is under development")))
+  if (has("Unsupported model IR version") || (has("opset") && has("is under development")))
     text += "; install a newer ONNX Runtime than " + runtime.version +
             ", or export the model with an older opset and ir_version";
   return {status.code(), std::move(text)};
@@ -310,7 +306,7 @@ Status Model::load(const std::string &path, Buffer bytes, const Options &options
   const engine::OnnxFacts facts = engine::factsOf(bytes.span());
   isNeverEmpty_ = facts.isNeverEmpty;
   std::optional<std::string> guarded;
-  if (facts.hasRecurrence)
+  if (facts.hasHazard)
     guarded = engine::guardedModel(bytes.span());
   const Span<const uint8_t> taken =
       guarded

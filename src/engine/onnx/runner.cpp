@@ -2,6 +2,7 @@
 #include "runner.h"
 
 #include "engine/onnx_format.h"
+#include "engine/onnx_guards.h"
 
 #include <algorithm>
 #include <cstring>

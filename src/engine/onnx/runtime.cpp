@@ -3,6 +3,7 @@
 
 #include "core/message.h"
 #include "core/resources.h"
+#include "engine/onnx_guards.h"
 #include "locate.h"
 
 #include <algorithm>
@@ -215,11 +216,8 @@ Status take(const OrtApi *api, OrtStatus *failure, Code code, std::string_view w
   if (!failure)
     return Status();
   const OrtErrorCode kind = api->GetErrorCode(failure);
-  std::string message = api->GetErrorMessage(failure);
+  const std::string message = engine::plainMessage(api->GetErrorMessage(failure));
   api->ReleaseStatus(failure);
-  message.resize(std::min(message.find('\n'), message.size()));
-  while (!message.empty() && (message.back() == '.' || message.back() == ' '))
-    message.pop_back();
   return {kind == ORT_NOT_IMPLEMENTED ? Code::Unsupported : code,
           std::string(where) + ": " + message};
 }

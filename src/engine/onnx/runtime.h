@@ -34,8 +34,8 @@ struct Runtime {
 /// install), Unsupported (a library of another ABI; the message has both versions).
 Expected<const Runtime *> loadRuntime(std::string_view named);
 
-/// Takes and releases `failure`. Ok if it is null; else `code` and the first line of its message
-/// after "<where>: ". ONNX Runtime's own "not implemented" becomes Unsupported.
+/// Takes and releases `failure`. Ok if it is null; else `code` and its plainMessage after
+/// "<where>: ". ONNX Runtime's own "not implemented" becomes Unsupported.
 Status take(const OrtApi *api, OrtStatus *failure, Code code, std::string_view where);
 
 } // namespace mlbridge::onnx

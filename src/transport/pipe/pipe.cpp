@@ -57,7 +57,8 @@ private:
 constexpr mode_t OfOthers = 077;
 
 /// Opens one FIFO without blocking. `mode`: O_RDONLY or O_WRONLY. Errors: Unavailable (nobody is at
-/// the other end, or no such file), InvalidArgument (also if other users have a part in it).
+/// the other end, or no such file), LimitExceeded (no descriptor is left), InvalidArgument (also if
+/// other users have a part in it).
 Expected<Descriptor> openFifo(const std::string &path, int mode) {
   Descriptor fifo(::open(path.c_str(), mode | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (!fifo) {
@@ -68,7 +69,8 @@ Expected<Descriptor> openFifo(const std::string &path, int mode) {
       return Status(Code::Unavailable, "pipe: no server there (nobody reads the FIFO)");
     if (error == ELOOP)
       return Status(Code::InvalidArgument, "pipe: " + path + " is a symbolic link, not a FIFO");
-    return Status(Code::InvalidArgument, describeErrno("pipe: open " + path, error));
+    return Status(error == EMFILE || error == ENFILE ? Code::LimitExceeded : Code::InvalidArgument,
+                  describeErrno("pipe: open " + path, error));
   }
   struct stat info{};
   if (::fstat(fifo.get(), &info) != 0 || !S_ISFIFO(info.st_mode))
@@ -297,6 +299,8 @@ Expected<std::unique_ptr<Channel>> PipeListener::accept() {
       return std::unique_ptr<Channel>(
           new ServerPipeChannel(std::move(waiting_), std::move(*in), self_));
     }
+    if (in.status().code() == Code::LimitExceeded)
+      return in.status(); // the compiler is accepted once there are descriptors
   }
   // Somebody wrote and went away, or came and went away: forget it.
   uint8_t waste[4096];
@@ -424,14 +428,19 @@ public:
         continue;
       }
       const std::string line = text_.substr(0, end);
-      text_.erase(0, end + 1);
       const size_t at = line.rfind(Greeting);
-      if (at == std::string::npos || !isName(line.substr(at + sizeof Greeting - 1)))
+      if (at == std::string::npos || !isName(line.substr(at + sizeof Greeting - 1))) {
+        text_.erase(0, end + 1);
         continue;
+      }
       const std::string base = folder_ + line.substr(at + sizeof Greeting - 1);
       // Reading first: the compiler may be gone by the time that its other FIFO is opened.
       Expected<Descriptor> out = openFifo(outPath(base), O_RDONLY);
       Expected<Descriptor> in = openFifo(inPath(base), O_WRONLY);
+      for (const Expected<Descriptor> *fifo : {&out, &in})
+        if (fifo->status().code() == Code::LimitExceeded)
+          return fifo->status(); // the compiler is accepted once there are descriptors
+      text_.erase(0, end + 1);
       removePair(base);
       if (out && in)
         return std::unique_ptr<Channel>(new PipeChannel(std::move(*out), std::move(*in)));

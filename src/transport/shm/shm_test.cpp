@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tests of shm alone: the hand-over of memory, peers that write anything into it at any
 // time, and sleeping.
+#include "testing/few_descriptors.h"
 #include "testing/raw_peer.h"
 #include "transport/shm/memory.h"
 #include "transport/socket.h"
@@ -169,25 +170,6 @@ TEST_F(Shm, AndUnixAtOneSocketTellEachOther) {
   EXPECT_NE(other.message().find("it must listen at shm:PATH: "), std::string::npos)
       << other.message();
 }
-
-/// No more than so many descriptors can be had.
-class FewDescriptors {
-public:
-  explicit FewDescriptors(int left) {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    std::vector<Descriptor> free; // there may be gaps
-    for (int i = 0; i < left; ++i)
-      free.emplace_back(::dup(0));
-    rlimit few = before_;
-    few.rlim_cur = static_cast<rlim_t>(free.back().get()) + 1;
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  }
-  ~FewDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
-  FewDescriptors(const FewDescriptors &) = delete;
-
-private:
-  rlimit before_{};
-};
 
 TEST(ShmDescriptors, ThatTheServerHasNoneLeftIsNotTheCompilersFault) {
   for (const int left : {1, 2}) { // the connection takes one
