@@ -100,7 +100,7 @@ def test_a_compiler_that_starts_before_its_model(
 
 
 def test_fifos_that_are_made_anew(programs: Path, tmp_path: Path) -> None:
-    """Those of a model that is gone, which the compiler found, are replaced by the next one."""
+    """The next model replaces FIFOs that the compiler found and whose model is gone."""
     pipe = tmp_path / "pipe"
     os.mkfifo(f"{pipe}.in")
     with subprocess.Popen(

@@ -53,7 +53,7 @@ def counted(path: str, begin: str, end: str) -> int:
 
 
 def test_the_lines_of_each_runner_are_counted() -> None:
-    """Those of the plugin's pass are quoted in the README; the others are examples/inlining's."""
+    """The README quotes the lines of the plugin's pass; the others are examples/inlining's."""
     inlining = "examples/inlining/"
     in_pass = [counted("README.md", "```cpp test=quoted", "```")]
     in_pass += [counted(f"{inlining}inlining.{c}", r"\[pass\]", r"\[/pass\]") for c in ("cpp", "c")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..outputs import write_whole
 from .arguments import Parser, number_from_one
-from .common import DONE, CommandError, Interrupted, must_be_writable, table
+from .common import DONE, Interrupted, must_be_writable, table
 
 if TYPE_CHECKING:
     from ..candidates import Candidate, Measured

@@ -43,7 +43,7 @@ bool isInOnnxRuntime(const onnx::Node &node) {
     return node.domain == "ai.onnx.ml" || node.domain.substr(0, 13) == "com.microsoft";
   if (findOperator({}, node.op, INT64_MAX))
     return true;
-  // Those of version 1.32 (python/tests/onnx_test.py compares).
+  // The operators of version 1.32 (python/tests/onnx_test.py compares).
   constexpr std::string_view Others =
       " AffineGrid Attention AveragePool BlackmanWindow Col2Im ConcatFromSequence Conv ConvInteger"
       " ConvTranspose DFT DeformConv DequantizeLinear Det DynamicQuantizeLinear Einsum"

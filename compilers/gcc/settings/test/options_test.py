@@ -111,7 +111,7 @@ class Witness:
     folder: Path
 
     def values(self, *words: str) -> Values | str:
-        """Of each function every option's value; what GCC says if it refuses."""
+        """Every option's value in each function, or what GCC says if it refuses."""
         out = self.folder / "values"
         command = ["gcc-12", "-w", *words, f"-fplugin={self.plugin}"]
         command += [f"-fplugin-arg-{self.plugin.stem}-file={out}", "-c", "program.c"]

@@ -41,7 +41,7 @@ int main(int count, char **names) {
   return 0;
 }
 """
-#: Of those that are asked about: not `own`, whose settings its author states.
+#: The functions that are asked about: not `own`, whose settings its author states.
 ASKED = {"sum", "dot", "add", "pick", "main"}
 
 

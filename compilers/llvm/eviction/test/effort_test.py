@@ -15,7 +15,7 @@ from mlbridge.spills import spill_costs
 
 
 def costs(compiler: Compiler, source: str, **settings: Any) -> dict[str, float]:
-    """Of each function."""
+    """The spill costs of each function."""
     record = compiler.folder / "record.yaml"
     remarks = (f"-pass-remarks-output={record}", "-pass-remarks-filter=^regalloc$")
     compiler.llc(compiler.bitcode(source), *remarks, **settings).checked()

@@ -31,7 +31,7 @@ def check_asks_the_same(
     assert asked.questions == expected.questions
     sizes = [{k: len(v) for k, v in features.items()} for _, features, _ in asked.questions]
     if "eviction" in questions:
-        assert any(len(its) == 21 and SHAPES.items() <= its.items() for its in sizes)
+        assert any(len(one) == 21 and SHAPES.items() <= one.items() for one in sizes)
     if "priority" in questions:
         assert PRIORITY in sizes
     assert stock.read_bytes() == learned.read_bytes()

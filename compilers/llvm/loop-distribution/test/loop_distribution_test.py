@@ -195,7 +195,7 @@ def test_the_shipped_policy(compiler: Compiler, engine: str) -> None:
 
 
 def test_how_long_an_iteration_waits(compiler: Compiler) -> None:
-    """Of results of those before it, by the latencies of LLVM's model."""
+    """It waits for results of iterations before it, by the latencies of LLVM's model."""
     source = compiler.folder / "waits.c"
     source.write_text(
         """
@@ -267,7 +267,7 @@ def test_what_the_source_says_of_a_loop(compiler: Compiler) -> None:
 
 
 def test_every_decision_is_reported(compiler: Compiler) -> None:
-    """Of each loop, and of each of its parts."""
+    """A remark names each loop and each of its parts."""
     reported = []
     for model in ("function:never", HEURISTIC, "function:always"):
         said = compiler.clang(KERNELS, *REMARKS, model=model).stderr

@@ -289,7 +289,7 @@ define i64 @f(i64 %x) { %y = mul i64 %x, 7 ret i64 %y }
 
 @BOTH
 def test_labels_of_other_functions(compiler: Compiler) -> None:
-    """Of a later one, at which LLVM's copying of modules crashes."""
+    """At labels of a later function LLVM's copying of modules crashes."""
     module = compiler.folder / "labels.ll"
     module.write_text("""
 define ptr @f() {

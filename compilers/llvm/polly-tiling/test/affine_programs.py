@@ -48,7 +48,7 @@ def nest(draw: random.Random, name: str) -> str:
 
 
 def program(seed: int) -> str:
-    """Of four functions."""
+    """The source of a program of four functions."""
     draw = random.Random(seed)
     names = [f"f{number}" for number in range(4)]
     head = HEAD % draw.choice((40, 64, 97))

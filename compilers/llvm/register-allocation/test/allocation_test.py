@@ -26,9 +26,9 @@ HEURISTIC = "function:heuristic"
 def heuristic(observation: Any, context: mlbridge.CallContext) -> int:
     """What function:heuristic answers."""
     mask = observation["action_mask"]
-    its: Any = observation["node_properties"] if context.agent in ("task", "colour") else None
+    nodes: Any = observation["node_properties"] if context.agent in ("task", "colour") else None
     if context.agent == "task":
-        free, executions, evicts, saved = its[[1, 6, 7, 8]]
+        free, executions, evicts, saved = nodes[[1, 6, 7, 8]]
         least = executions if evicts < 0 else min(evicts, executions)
         return int(free == 0 and executions - saved < least)
     if context.agent == "node":
@@ -36,9 +36,9 @@ def heuristic(observation: Any, context: mlbridge.CallContext) -> int:
         score = np.where(notes[:, 0] > 0, np.float32(1e30), observation["spill_weights"])
     elif context.agent == "split":
         score = observation["points"][:, 0] - observation["points"][:, 2]
-    elif its[0] == 0:
+    elif nodes[0] == 0:
         score = -observation["registers"][:, 4]
-        score[0] = -its[4]
+        score[0] = -nodes[4]
     else:
         rows = observation["registers"]
         score = 100 * rows[:, 0] - 10 * rows[:, 1] - rows[:, 2] - 20 * rows[:, 3]
