@@ -214,7 +214,7 @@ private:
   /// Reads a message as protobuf does: of a single field the last one counts, repeated ones add up,
   /// a field of another number or wire type is skipped.
   Status read(const uint8_t *data, size_t size, WireTensor &tensor) const {
-    const Status broken(Code::Protocol, "a tensor is not a protobuf message");
+    Status broken(Code::Protocol, "a tensor is not a protobuf message");
     const auto readLength = [&](Reader &from) {
       uint64_t number = 0;
       if (!from.ReadVarint64(&number))
