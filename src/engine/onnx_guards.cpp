@@ -526,8 +526,10 @@ static size_t endOfFunction(std::string_view text, size_t at) {
     skip('(', ')');
   if (text.substr(end, 6) == " const")
     end += 6;
-  if (text.substr(end, 7) == " [with ")
+  if (text.substr(end, 7) == " [with ") {
+    ++end;
     skip('[', ']');
+  }
   return end;
 }
 

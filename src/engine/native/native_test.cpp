@@ -565,42 +565,6 @@ TEST(Native, ADefaultThatRefersToItselfIsRefused) {
   EXPECT_EQ(Model::open(file.uri()).status().code(), Code::InvalidModel);
 }
 
-TEST(Native, FunctionsOfOneNameNeedDifferentOverloads) {
-  // y = x + x by the overload "twice", x * x by any other.
-  const auto function = [](const char *op, const char *overload) {
-    return Message()
-        .bytes(1, "Of")
-        .bytes(4, "a")
-        .bytes(5, "b")
-        .bytes(7, node(op, {"a", "a"}, {"b"}))
-        .bytes(9, Message().bytes(1, "").number(2, 17).text)
-        .bytes(10, "own")
-        .bytes(13, overload)
-        .text;
-  };
-  const auto model = [&](const char *first, const char *second) {
-    Graph g;
-    g.inputs = {info("x", FloatType, {1})};
-    g.outputs = {info("y", FloatType, {1})};
-    g.nodes = {Message(node("Of", {"x"}, {"y"})).bytes(7, "own").bytes(8, "twice").text};
-    return Message(modelOf(g))
-        .bytes(8, Message().bytes(1, "own").number(2, 1).text)
-        .bytes(25, function("Mul", first))
-        .bytes(25, function("Add", second))
-        .text;
-  };
-  const ModelFile good(model("", "twice"));
-  Runner runner = open(
-      good.uri(), Signature{{TensorSpec::of<float>("x", {1})}, {TensorSpec::of<float>("y", {1})}});
-  ASSERT_TRUE(runner.set("x", {5.0F}));
-  EXPECT_EQ(runner.evaluate<float>().valueOr(0), 10.0F);
-  const ModelFile two(model("twice", "twice"));
-  const Status refused = Model::open(two.uri()).status();
-  EXPECT_EQ(refused.code(), Code::InvalidModel);
-  EXPECT_NE(refused.message().find("two functions 'own.Of.twice'"), std::string::npos)
-      << refused.toString();
-}
-
 // ---- hostile files -----------------------------------------------------------------------------
 
 Code openingCode(const Graph &graph) {
