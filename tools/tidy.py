@@ -53,6 +53,12 @@ def dependencies() -> dict[str, list[Path]]:
     return found
 
 
+def object_of(command: dict[str, str]) -> str:
+    """The object file; CMake states it since 3.27."""
+    words = command["command"].split()
+    return command.get("output") or words[words.index("-o") + 1]
+
+
 def key(command: dict[str, str], needs: set[Path], version: bytes) -> str:
     """The same for the same text in another folder."""
     digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + version)
@@ -122,7 +128,7 @@ def main() -> int:
         if not path.is_relative_to(ROOT) or path.is_relative_to(BUILD) or path in seen:
             continue
         seen.add(path)
-        needs = {path, *records.get(command.get("output", ""), headers)}
+        needs = {path, *records.get(object_of(command), headers)}
         if touched is None or needs & touched:
             keys[path] = key(command, needs, version)
     todo = [path for path, digest in keys.items() if not was_clean(digest)]
