@@ -154,6 +154,7 @@ class Interrupt:
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background
 sys.meta_path.insert(0, Interrupt())
 from mlbridge.cli import main
 sys.exit(main(sys.argv[1:]))
