@@ -78,7 +78,7 @@ static std::string asJson(StringRef Source, StringRef Model, const Selection &Re
 void logSelection(const Options &Given, Module &M, const Selection &Result) {
   if (Given.Log.empty())
     return;
-  const std::string Source = M.getSourceFileName();
+  const std::string &Source = M.getSourceFileName();
   if (Error E = writeNew(Given.Log, Source, asJson(Source, Given.Model, Result)))
     Given.report(M.getContext(), DS_Warning, "log: " + toString(std::move(E)));
 }
