@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The operators of ai.onnx.ml: the native engine against ONNX Runtime, and models that it refuses."""
+"""The operators of ai.onnx.ml: the native engine against ONNX Runtime, and refusals."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mlbridge
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from models import KINDS, model, trees
+import mlbridge
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 from mlbridge import cli
+from models import KINDS, model, trees
 
 Answers = dict[str, np.ndarray[Any, Any]]
 SEEDS = 60

@@ -149,10 +149,9 @@ def tree_classifier(seed: int) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
     more: dict[str, Any] = {}
     # ONNX Runtime forgets some scores if two classes have two base values, or one that the second
     # class should get.
-    if classes > 2 or (is_binary and only == 0):
-        if chance.random() < 0.5:
-            count = 1 if classes == 2 else classes
-            more["base_values"] = [float(np.float32(chance.uniform(-1, 1))) for _ in range(count)]
+    if (classes > 2 or (is_binary and only == 0)) and chance.random() < 0.5:
+        count = 1 if classes == 2 else classes
+        more["base_values"] = [float(np.float32(chance.uniform(-1, 1))) for _ in range(count)]
     labels = chance.choice((list(range(classes)), [7 * i - 3 for i in range(classes)]))
     node = helper.make_node(
         "TreeEnsembleClassifier", ["x"], ["label", "scores"], domain="ai.onnx.ml",

@@ -147,7 +147,7 @@ template <class T> MLBRIDGE_INLINE void treesOf(Operands operands, Parameters p)
       hasNan |= x[i] != x[i];
     for (int64_t t = 0; t < width; ++t)
       y[t] = start;
-    if (hasNan)
+    if (hasNan || sizeof(T) == sizeof(double)) // seldom: less code
       allTrees<T, true>(y, {x, nodes}, roots, trees, values);
     else
       allTrees<T, false>(y, {x, nodes}, roots, trees, values);
