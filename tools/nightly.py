@@ -107,6 +107,16 @@ def torch_exports(log: Path, _: float) -> bool:
     return exported and run(log, PYTHON, RANDOM_NETWORKS, "--files", folder, "--out", out)
 
 
+def classical_exports(log: Path, _: float) -> bool:
+    """Models of scikit-learn, LightGBM and XGBoost as exported, by the native engine."""
+    train_venv.prepare()
+    folder = RESULTS / "classical"
+    shutil.rmtree(folder, ignore_errors=True)
+    script = ROOT / "tests/classical/exports.py"
+    exported = run(log, train_venv.PYTHON, script, "export", folder)
+    return exported and run(log, PYTHON, script, "compare", folder)
+
+
 def tests(
     log: Path, *options: str, python: Path = PYTHON, env: dict[str, str] | None = None
 ) -> bool:
@@ -290,6 +300,7 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     ),
     "random-aliases": (aliases, 0.05),
     "torch-exports": (torch_exports, 0.05),
+    "classical-exports": (classical_exports, 0.0),
     "thread-soak": (thread_soak, 0.1),
     "demo": (demo, 0.0),
     "own-builds": (own_builds, 0.15),

@@ -10,7 +10,8 @@ namespace mlbridge::native {
 namespace {
 
 // AttributeProto.AttributeType
-constexpr int RealAttribute = 1, IntegerAttribute = 2, TextAttribute = 3, IntegersAttribute = 7;
+constexpr int RealAttribute = 1, IntegerAttribute = 2, TextAttribute = 3, TensorAttribute = 4,
+              RealsAttribute = 6, IntegersAttribute = 7, TextsAttribute = 8;
 
 } // namespace
 
@@ -51,6 +52,47 @@ std::string_view Lowering::text(std::string_view name, std::string_view fallback
 const Integers *Lowering::integers(std::string_view name) {
   const onnx::Attribute *attribute = typed(*this, name, IntegersAttribute);
   return attribute ? &attribute->integers : nullptr;
+}
+
+const Integers &Lowering::list(std::string_view name) {
+  static const Integers None;
+  const Integers *given = integers(name);
+  return given ? *given : None;
+}
+const std::vector<float> &Lowering::reals(std::string_view name) {
+  static const std::vector<float> None;
+  const onnx::Attribute *attribute = typed(*this, name, RealsAttribute);
+  return attribute ? attribute->reals : None;
+}
+const std::vector<std::string_view> &Lowering::texts(std::string_view name) {
+  static const std::vector<std::string_view> None;
+  const onnx::Attribute *attribute = typed(*this, name, TextsAttribute);
+  return attribute ? attribute->texts : None;
+}
+
+Value *Lowering::tensor(std::string_view name) {
+  const onnx::Attribute *attribute = typed(*this, name, TensorAttribute);
+  if (!attribute || !attribute->tensor)
+    return nullptr;
+  Expected<SharedBytes> bytes = planner.elements(*attribute->tensor);
+  if (!bytes) {
+    planner.fail(bytes.status());
+    return nullptr;
+  }
+  Value *value = planner.constant(*onnx::elementType(attribute->tensor->type),
+                                  attribute->tensor->shape, *bytes);
+  value->initializer = attribute->tensor.get();
+  return value;
+}
+
+bool Lowering::readNumbers(std::string_view name, std::vector<double> &out, bool *isDouble) {
+  const Value *value = tensor(name);
+  if (!value)
+    return bool(status());
+  out.resize(value->count);
+  convert(*value, value->constantBytes(), ElementType::Float64, out.data());
+  *isDouble |= value->type == ElementType::Float64;
+  return true;
 }
 
 bool Lowering::axis(int64_t &axis, size_t rank) {

@@ -78,6 +78,15 @@ public:
   double real(std::string_view name, double fallback);
   std::string_view text(std::string_view name, std::string_view fallback);
   const Integers *integers(std::string_view name);
+  // Lists; empty without the attribute.
+  const Integers &list(std::string_view name);
+  const std::vector<float> &reals(std::string_view name);
+  const std::vector<std::string_view> &texts(std::string_view name);
+  /// Null without it, or on failure.
+  Value *tensor(std::string_view name);
+  /// A tensor's elements; nothing without it. `isDouble` becomes true if it is float64. False on
+  /// failure.
+  bool readNumbers(std::string_view name, std::vector<double> &out, bool *isDouble);
 
   // Failures.
   const Status &status() const;

@@ -70,11 +70,13 @@ Status Network::load(const Deadline &deadline) {
   model_ = std::make_unique<onnx::Model>(std::move(*model));
   if (Status s = onnx::sortNodes(*model_, deadline); !s)
     return s;
+  const Metadata leftOut = onnx::leaveOut(*model_);
   MissingFeatures missing;
   if (Status s = checkOperators(deadline, missing); !s)
     return s;
   if (Status s = readSignature(missing); !s)
     return s;
+  metadata_.insert(leftOut.begin(), leftOut.end());
   weights_ = std::make_unique<Weights>(folder_, file_.size(), deadline);
   // Plans that are made later find the files' contents as they are now.
   for (const onnx::Tensor &tensor : model_->graph.initializers)

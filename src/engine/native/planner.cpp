@@ -551,6 +551,8 @@ Status Planner::defineResults(const onnx::Node &node, Scope &scope, Values resul
     if (node.outputs[i].empty())
       continue;
     Value *result = i < results.size() ? results[i] : nullptr;
+    if (!result && !scope.uses.count(node.outputs[i]))
+      continue; // texts that nobody reads
     if (!result)
       return {Code::Unsupported,
               "its output " + onnx::quoted(node.outputs[i]) + " is not supported"};

@@ -14,14 +14,17 @@ bool isIn(ElementType type, uint16_t types) {
 
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version) {
   const Operator *best = nullptr;
-  if (!domain.empty())
-    return best;
-  for (const Span<const Operator> *family :
-       {&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
-        &ControlOperators, &ShapeOperators})
-    for (const Operator &op : *family)
-      if (name == op.name && op.first <= version && (!best || op.first > best->first))
-        best = &op;
+  const auto look = [&](std::initializer_list<const Span<const Operator> *> families) {
+    for (const Span<const Operator> *family : families)
+      for (const Operator &op : *family)
+        if (name == op.name && op.first <= version && (!best || op.first > best->first))
+          best = &op;
+  };
+  if (domain.empty())
+    look({&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
+          &ControlOperators, &ShapeOperators});
+  else if (domain == "ai.onnx.ml")
+    look({&ClassicalOperators, &TreeOperators});
   return best;
 }
 

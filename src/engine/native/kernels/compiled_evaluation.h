@@ -24,6 +24,7 @@ namespace {
 #include MLBRIDGE_AOT_VECTOR
 #include "along_axis.h"
 #include "gemm.h"
+#include "classical.h"
 #include "indexed.h"
 #include "recurrent.h"
 // clang-format on

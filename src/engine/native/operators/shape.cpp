@@ -99,20 +99,11 @@ Status shape(Lowering &l) {
 
 Status size(Lowering &l) { return l.give(l.constantOf<int64_t>({}, {count(l.in(0))})); }
 
-Value *constantTensor(Lowering &l, const onnx::Tensor &tensor) {
-  Expected<SharedBytes> bytes = l.planner.elements(tensor);
-  if (!bytes) {
-    l.planner.fail(bytes.status());
-    return l.make(ElementType::Float32, {});
-  }
-  Value *value = l.planner.constant(*onnx::elementType(tensor.type), tensor.shape, *bytes);
-  value->initializer = &tensor;
-  return value;
-}
-
 Status constant(Lowering &l) {
-  if (const onnx::Attribute *a = l.attribute("value"); a && a->tensor)
-    return l.give(constantTensor(l, *a->tensor));
+  if (Value *value = l.tensor("value"))
+    return l.give(value);
+  if (!l.status())
+    return l.status();
   if (const onnx::Attribute *a = l.attribute("value_float"))
     return l.give(l.constantOf<float>({}, {a->real}));
   if (const onnx::Attribute *a = l.attribute("value_int"))
@@ -128,8 +119,9 @@ Status constantOfShape(Lowering &l) {
   Integers shape;
   if (!l.read(l.in(0), shape))
     return l.status();
-  const onnx::Attribute *a = l.attribute("value");
-  Value *value = a && a->tensor ? constantTensor(l, *a->tensor) : l.constantOf<float>({}, {0});
+  Value *value = l.tensor("value");
+  if (!value)
+    value = l.constantOf<float>({}, {0});
   if (value->count != 1)
     return l.invalid("its value has ", value->count, " elements");
   return l.give(fill(l, value->type, shape, value));

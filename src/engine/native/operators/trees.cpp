@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor of ai.onnx.ml: the trees of a
+// model as one array of nodes.
+#include "engine/native/operators/classical.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+namespace mlbridge::native {
+namespace {
+
+enum class Mode : uint8_t { Leq, Lt, Gte, Gt, Eq, Neq, Member }; // the numbers of ONNX
+
+/// A child: a test, or the leaf -1 - child.
+using Child = int64_t;
+
+struct Test {
+  Mode mode = Mode::Leq;
+  bool nanIsTrue = false;
+  int64_t feature = 0;
+  double value = 0;
+  Child yes = 0, no = 0;
+  size_t firstMember = 0, members = 0;
+};
+
+struct Entry {
+  int64_t leaf, target;
+  double weight;
+};
+
+/// What the three operators have in common.
+struct Ensemble {
+  bool isDouble = false; ///< thresholds and weights
+  std::vector<Test> tests;
+  std::vector<double> members; ///< of Test::firstMember
+  std::vector<Child> roots;
+  size_t reached = 0;         ///< tests that have to be below a root
+  std::vector<Entry> entries; ///< sorted by leaf
+  int64_t leaves = 0, targets = 0;
+  TreeAggregate aggregate = TreeAggregate::Sum;
+};
+
+/// Turns tests into nodes that compare with one threshold, two children side by side.
+class NodeWriter {
+public:
+  NodeWriter(Lowering &l, const Ensemble &ensemble, int64_t features)
+      : l_(l), ensemble_(ensemble), features_(features), isUsed_(ensemble.tests.size()) {}
+
+  bool write(std::vector<TreeNode<double>> &nodes, std::vector<int32_t> &roots) {
+    constexpr size_t Checked = 4096;
+    for (const Child root : ensemble_.roots) {
+      roots.push_back(static_cast<int32_t>(nodes_.size()));
+      add(1);
+      open_.push_back({nodes_.size() - 1, root});
+      for (size_t done = 0; !open_.empty() && l_.status(); ++done) {
+        const auto [slot, child] = open_.back();
+        open_.pop_back();
+        if (done % Checked == 0 && l_.planner.isLate())
+          return false;
+        fill(slot, child);
+      }
+    }
+    for (const auto &[slot, original] : copies_)
+      nodes_[slot] = nodes_[original];
+    nodes = std::move(nodes_);
+    if (l_.status() && used_ < ensemble_.reached)
+      l_.invalid("some of its nodes are in a cycle");
+    return bool(l_.status());
+  }
+
+private:
+  /// Up to `least`, a value leads where `isTrue` says; the last one is for all greater ones.
+  struct Interval {
+    double most;
+    bool isTrue;
+  };
+  struct Split {
+    std::vector<Interval> intervals;
+    uint32_t feature;
+    bool nanIsTrue;
+    Child yes, no;
+    size_t slots[2] = {0, 0}; ///< where each child is already; slot 0 is a root
+  };
+
+  void add(size_t count) {
+    constexpr size_t Most = std::numeric_limits<int32_t>::max();
+    if (nodes_.size() + count > Most) {
+      l_.planner.fail({Code::LimitExceeded, "its trees have more than 2^31 nodes"});
+      return;
+    }
+    nodes_.resize(nodes_.size() + count);
+  }
+
+  double before(double x) const {
+    constexpr double Infinity = std::numeric_limits<double>::infinity();
+    return ensemble_.isDouble
+               ? std::nextafter(x, -Infinity)
+               : double(std::nextafter(static_cast<float>(x), -static_cast<float>(Infinity)));
+  }
+
+  void fill(size_t slot, Child child) {
+    if (child < 0) {
+      // The number is in `next` until all copies are made.
+      nodes_[slot] = {0, 0, static_cast<uint32_t>(-1 - child)};
+      return;
+    }
+    const auto index = static_cast<size_t>(child);
+    const Test &test = ensemble_.tests[index];
+    if (isUsed_[index]) {
+      l_.invalid("its node ", index, " has two parents");
+      return;
+    }
+    isUsed_[index] = true;
+    ++used_;
+    if (test.feature < 0 || test.feature >= std::min<int64_t>(features_, TreeFeatures)) {
+      l_.invalid("its node ", index, " compares feature ", test.feature, " of ", features_);
+      return;
+    }
+    Split split{intervalsOf(test), static_cast<uint32_t>(test.feature),
+                test.mode == Mode::Neq || test.nanIsTrue, test.yes, test.no};
+    divide(slot, split, 0, split.intervals.size() - 1);
+  }
+
+  std::vector<Interval> intervalsOf(const Test &test) const {
+    const double x = test.value;
+    constexpr double Never = std::numeric_limits<double>::quiet_NaN();
+    const bool hasBefore = x > -std::numeric_limits<double>::infinity(); // not of NaN either
+    std::vector<double> members{x};
+    switch (test.mode) {
+    case Mode::Leq:
+      return x != x ? none() : std::vector<Interval>{{x, true}, {Never, false}};
+    case Mode::Gt:
+      return x != x ? none() : std::vector<Interval>{{x, false}, {Never, true}};
+    case Mode::Lt:
+      return hasBefore ? std::vector<Interval>{{before(x), true}, {Never, false}} : none();
+    case Mode::Gte:
+      if (hasBefore)
+        return {{before(x), false}, {Never, true}};
+      return x != x ? none() : all();
+    case Mode::Member:
+      members.assign(ensemble_.members.begin() + static_cast<ptrdiff_t>(test.firstMember),
+                     ensemble_.members.begin() +
+                         static_cast<ptrdiff_t>(test.firstMember + test.members));
+      std::sort(members.begin(), members.end());
+      break;
+    default:
+      break;
+    }
+    const bool isIn = test.mode != Mode::Neq;
+    std::vector<Interval> intervals;
+    for (const double member : members) {
+      if (member != member)
+        continue;
+      if (member > -std::numeric_limits<double>::infinity() &&
+          (intervals.empty() || intervals.back().most < before(member)))
+        intervals.push_back({before(member), !isIn});
+      if (intervals.empty() || intervals.back().most < member)
+        intervals.push_back({member, isIn});
+    }
+    if (intervals.empty())
+      return isIn ? none() : all();
+    intervals.push_back({Never, !isIn});
+    return intervals;
+  }
+  /// No number is greater than NaN.
+  static std::vector<Interval> none() {
+    constexpr double Never = std::numeric_limits<double>::quiet_NaN();
+    return {{Never, false}, {Never, true}};
+  }
+  static std::vector<Interval> all() {
+    constexpr double Never = std::numeric_limits<double>::quiet_NaN();
+    return {{Never, true}, {Never, false}};
+  }
+
+  /// Nodes that find the interval of a value among those from `first` to `last`.
+  void divide(size_t slot, Split &split, size_t first, size_t last) {
+    if (!l_.status())
+      return;
+    if (first == last) {
+      const bool isTrue = split.intervals[first].isTrue;
+      size_t &original = split.slots[isTrue];
+      if (original) {
+        copies_.emplace_back(slot, original);
+      } else {
+        original = slot;
+        open_.push_back({slot, isTrue ? split.yes : split.no});
+      }
+      return;
+    }
+    const size_t middle = first + (last - first) / 2, children = nodes_.size();
+    bool nanIsSecond = true; // as far as it can still get where it belongs
+    for (size_t i = first; i <= middle; ++i)
+      nanIsSecond &= split.intervals[i].isTrue != split.nanIsTrue;
+    add(2);
+    if (!l_.status())
+      return;
+    nodes_[slot] = {split.intervals[middle].most,
+                    split.feature | TreeBranch | (nanIsSecond ? TreeNanSecond : 0),
+                    static_cast<uint32_t>(children)};
+    divide(children, split, first, middle);
+    divide(children + 1, split, middle + 1, last);
+  }
+
+  Lowering &l_;
+  const Ensemble &ensemble_;
+  const int64_t features_;
+  std::vector<bool> isUsed_;
+  size_t used_ = 0;
+  std::vector<TreeNode<double>> nodes_;
+  std::vector<std::pair<size_t, Child>> open_;
+  std::vector<std::pair<size_t, size_t>> copies_; ///< of nodes, whose children are the same
+};
+
+// ---- the attributes of versions 1 to 4 ----------------------------------------------------------
+
+bool modeOf(std::string_view text, Mode &mode) {
+  constexpr std::string_view Modes[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE",
+                                        "BRANCH_GT",  "BRANCH_EQ", "BRANCH_NEQ"};
+  for (size_t i = 0; i < std::size(Modes); ++i)
+    if (text == Modes[i]) {
+      mode = static_cast<Mode>(i);
+      return true;
+    }
+  return false;
+}
+
+/// Numbers of a list of floats or, in later versions, of a tensor of doubles.
+bool numbers(Lowering &l, const std::string &name, std::vector<double> &out, bool &isDouble) {
+  if (!l.readNumbers(name + "_as_tensor", out, &isDouble))
+    return false;
+  if (out.empty())
+    out.assign(l.reals(name).begin(), l.reals(name).end());
+  return true;
+}
+
+/// The index of a node by its tree and number.
+class NodeNames {
+public:
+  NodeNames(const Integers &trees, const Integers &nodes) : trees_(trees), nodes_(nodes) {
+    for (size_t i = 0; i < nodes.size(); ++i)
+      order_.push_back(i);
+    const auto isBefore = [&](size_t a, size_t b) { return key(a) < key(b); };
+    if (!std::is_sorted(order_.begin(), order_.end(), isBefore))
+      std::sort(order_.begin(), order_.end(), isBefore);
+  }
+  /// Null: there is none, or more than one.
+  std::optional<size_t> find(int64_t tree, int64_t node) const {
+    const auto wanted = std::make_pair(tree, node);
+    auto at = std::lower_bound(order_.begin(), order_.end(), wanted,
+                               [&](size_t i, const auto &k) { return key(i) < k; });
+    if (at == order_.end() || key(*at) != wanted ||
+        (at + 1 != order_.end() && key(at[1]) == wanted))
+      return std::nullopt;
+    return *at;
+  }
+
+private:
+  std::pair<int64_t, int64_t> key(size_t i) const { return {trees_[i], nodes_[i]}; }
+  const Integers &trees_, &nodes_;
+  std::vector<size_t> order_;
+};
+
+/// `prefix`: of the attributes that say what leaves give, "class" or "target".
+bool readLists(Lowering &l, const std::string &prefix, Ensemble &out) {
+  const Integers none, &nodes = l.list("nodes_nodeids"), &trees = l.list("nodes_treeids"),
+                       &features = l.list("nodes_featureids"), &yes = l.list("nodes_truenodeids"),
+                       &no = l.list("nodes_falsenodeids"),
+                       &nans = l.list("nodes_missing_value_tracks_true");
+  const std::vector<std::string_view> &modes = l.texts("nodes_modes");
+  std::vector<double> values, weights;
+  if (!numbers(l, "nodes_values", values, out.isDouble) ||
+      !numbers(l, prefix + "_weights", weights, out.isDouble))
+    return false;
+  const size_t count = nodes.size();
+  for (const size_t length : {trees.size(), features.size(), yes.size(), no.size(), modes.size(),
+                              values.size(), nans.empty() ? count : nans.size()})
+    if (length != count)
+      return l.invalid("its lists of nodes have different lengths: ", length, " and ", count);
+  if (count == 0)
+    return l.invalid("it has no trees");
+  const NodeNames names(trees, nodes);
+  std::vector<Child> children(count); // a node as a child
+  for (size_t i = 0; i < count; ++i)
+    if (modes[i] == "LEAF")
+      children[i] = -1 - out.leaves++;
+    else
+      children[i] = static_cast<Child>(i);
+  std::vector<bool> isChild(count);
+  out.tests.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (children[i] < 0)
+      continue;
+    ++out.reached;
+    Test &test = out.tests[i];
+    if (!modeOf(modes[i], test.mode))
+      return l.invalid("its node ", i, " has the mode '", modes[i], "'");
+    test.nanIsTrue = !nans.empty() && nans[i] != 0;
+    test.feature = features[i];
+    test.value = values[i];
+    for (const bool isYes : {true, false}) {
+      const int64_t name = isYes ? yes[i] : no[i];
+      const std::optional<size_t> child = names.find(trees[i], name);
+      if (!child)
+        return l.invalid("tree ", trees[i], " has no node ", name, ", or more than one of it");
+      (isYes ? test.yes : test.no) = children[*child];
+      if (isChild[*child])
+        return l.invalid("its node ", *child, " has two parents");
+      isChild[*child] = true;
+    }
+  }
+  for (size_t i = 0; i < count; ++i)
+    if (!isChild[i])
+      out.roots.push_back(children[i]);
+  Integers ordered = trees;
+  std::sort(ordered.begin(), ordered.end());
+  const auto end = std::unique(ordered.begin(), ordered.end());
+  if (static_cast<size_t>(end - ordered.begin()) != out.roots.size())
+    return l.invalid("it has ", end - ordered.begin(), " trees with ", out.roots.size(),
+                     " roots; the nodes of a tree are in a cycle or don't hang together");
+
+  const Integers &givers = l.list(prefix + "_nodeids"), &givenTrees = l.list(prefix + "_treeids"),
+                 &targets = l.list(prefix + "_ids");
+  if (givers.size() != weights.size() || givenTrees.size() != weights.size() ||
+      targets.size() != weights.size())
+    return l.invalid("its lists of weights have different lengths");
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const std::optional<size_t> leaf = names.find(givenTrees[i], givers[i]);
+    if (!leaf || children[*leaf] >= 0)
+      return l.invalid("its weight ", i, " belongs to node ", givers[i], " of tree ", givenTrees[i],
+                       ", which is no leaf");
+    out.entries.push_back({-1 - children[*leaf], targets[i], weights[i]});
+  }
+  return true;
+}
+
+// ---- the attributes of version 5 ----------------------------------------------------------------
+
+bool readTensors(Lowering &l, Ensemble &out) {
+  std::vector<double> splits, modes, weights, members;
+  bool isDouble = false;
+  if (!l.readNumbers("nodes_splits", splits, &out.isDouble) ||
+      !l.readNumbers("nodes_modes", modes, &isDouble) ||
+      !l.readNumbers("leaf_weights", weights, &isDouble) ||
+      !l.readNumbers("membership_values", members, &isDouble))
+    return false;
+  const Integers &features = l.list("nodes_featureids"), &yes = l.list("nodes_truenodeids"),
+                 &no = l.list("nodes_falsenodeids"), &yesLeaf = l.list("nodes_trueleafs"),
+                 &noLeaf = l.list("nodes_falseleafs"),
+                 &nans = l.list("nodes_missing_value_tracks_true"), &roots = l.list("tree_roots"),
+                 &targets = l.list("leaf_targetids");
+  const size_t count = features.size();
+  for (const size_t length : {splits.size(), modes.size(), yes.size(), no.size(), yesLeaf.size(),
+                              noLeaf.size(), nans.empty() ? count : nans.size()})
+    if (length != count)
+      return l.invalid("its lists of nodes have different lengths: ", length, " and ", count);
+  if (targets.size() != weights.size())
+    return l.invalid("its lists of leaves have different lengths");
+  out.leaves = static_cast<int64_t>(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i)
+    out.entries.push_back({static_cast<int64_t>(i), targets[i], weights[i]});
+  const auto child = [&](bool isLeaf, int64_t index, Child &to) {
+    if (index < 0 || index >= (isLeaf ? out.leaves : static_cast<int64_t>(count)))
+      return bool(l.invalid("it has no ", isLeaf ? "leaf " : "node ", index));
+    to = isLeaf ? -1 - index : index;
+    return true;
+  };
+  out.members = std::move(members);
+  size_t member = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Test &test = out.tests.emplace_back();
+    if (!(modes[i] >= 0 && modes[i] <= double(Mode::Member)))
+      return l.invalid("its node ", i, " has the mode ", modes[i]);
+    test.mode = static_cast<Mode>(static_cast<int>(modes[i]));
+    test.nanIsTrue = !nans.empty() && nans[i] != 0;
+    test.feature = features[i];
+    test.value = splits[i];
+    if (!child(yesLeaf[i] != 0, yes[i], test.yes) || !child(noLeaf[i] != 0, no[i], test.no))
+      return false;
+    if (test.mode != Mode::Member)
+      continue;
+    test.firstMember = member;
+    while (member < out.members.size() && out.members[member] == out.members[member])
+      ++member;
+    if (member == out.members.size())
+      return l.invalid("its node ", i, " has no set of values that ends with NaN");
+    test.members = member++ - test.firstMember;
+  }
+  for (const int64_t root : roots) {
+    Child &to = out.roots.emplace_back();
+    if (!child(false, root, to))
+      return false;
+    const Test &test = out.tests[static_cast<size_t>(to)];
+    if (test.yes < 0 && test.yes == test.no) // a tree that is a leaf
+      to = test.yes;
+  }
+  const int64_t aggregate = l.integer("aggregate_function", 1);
+  out.targets = l.integer("n_targets", 1);
+  if (aggregate < 0 || aggregate > 3)
+    return l.invalid("its aggregate_function is ", aggregate);
+  out.aggregate = static_cast<TreeAggregate>(aggregate);
+  return true;
+}
+
+// ---- the three operators ------------------------------------------------------------------------
+
+template <class T> std::vector<T> narrowed(const std::vector<double> &numbers) {
+  return std::vector<T>(numbers.begin(), numbers.end());
+}
+
+template <class T, class Bits>
+Value *nodesAs(Lowering &l, const std::vector<TreeNode<double>> &nodes) {
+  std::vector<TreeNode<T>> written(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    TreeNode<T> &node = written[i];
+    node.threshold = static_cast<T>(nodes[i].threshold);
+    node.test = nodes[i].test;
+    node.next = nodes[i].next;
+    if (node.test & TreeBranch)
+      continue;
+    const Bits leaf = node.next;
+    Bits bits = 0;
+    const T nan = std::numeric_limits<T>::quiet_NaN();
+    std::memcpy(&bits, &nan, sizeof bits);
+    bits |= leaf;
+    std::memcpy(&node.threshold, &bits, sizeof bits);
+    node.next = static_cast<uint32_t>(i);
+  }
+  const auto bytes = static_cast<int64_t>(nodes.size() * sizeof(TreeNode<T>));
+  return l.constant(ElementType::UInt8, {bytes}, written.data());
+}
+
+/// The sums [rows, targets] of x [rows, features], in float64 if that or the model is.
+Value *evaluated(Lowering &l, Value *x, Ensemble &ensemble) {
+  x = matrixOf(l, x);
+  x = cast(l, x,
+           x->type == ElementType::Float64 || ensemble.isDouble ? ElementType::Float64
+                                                                : ElementType::Float32);
+  const bool isPossible = ensemble.targets >= 1 && ensemble.targets <= (1 << 24);
+  if (!isPossible)
+    l.invalid("it has ", ensemble.targets, " targets");
+  Value *y = l.make(x->type, {x->shape[0], isPossible ? ensemble.targets : 1});
+  if (!isPossible)
+    return y;
+  if (ensemble.leaves > TreeLeaves) {
+    l.unsupported("an ensemble of ", ensemble.leaves, " leaves; at most ", TreeLeaves);
+    return y;
+  }
+  // Float thresholds that are compared with doubles are floats all the same.
+  std::vector<TreeNode<double>> nodes;
+  std::vector<int32_t> roots;
+  ensemble.isDouble |= x->type == ElementType::Float64;
+  if (!NodeWriter(l, ensemble, x->shape[1]).write(nodes, roots))
+    return y;
+  std::stable_sort(ensemble.entries.begin(), ensemble.entries.end(),
+                   [](const Entry &a, const Entry &b) { return a.leaf < b.leaf; });
+  std::vector<int32_t> starts(static_cast<size_t>(ensemble.leaves) + 1), targets;
+  std::vector<double> weights;
+  for (const Entry &entry : ensemble.entries) {
+    if (entry.target < 0 || entry.target >= ensemble.targets) {
+      l.invalid("a leaf names target ", entry.target, " of ", ensemble.targets);
+      return y;
+    }
+    ++starts[static_cast<size_t>(entry.leaf) + 1];
+    targets.push_back(static_cast<int32_t>(entry.target));
+    weights.push_back(entry.weight);
+  }
+  const bool isSingle = ensemble.targets == 1 && std::all_of(starts.begin() + 1, starts.end(),
+                                                             [](int32_t n) { return n == 1; });
+  for (size_t i = 1; i < starts.size(); ++i)
+    starts[i] += starts[i - 1];
+  const bool isDouble = x->type == ElementType::Float64;
+  const auto length = [](const auto &list) { return Shape{static_cast<int64_t>(list.size())}; };
+  l.emit(KernelId::TreeEnsemble, {y},
+         {x, isDouble ? nodesAs<double, uint64_t>(l, nodes) : nodesAs<float, uint32_t>(l, nodes),
+          l.constantOf(length(roots), roots), l.constantOf(length(starts), starts),
+          l.constantOf(length(targets), targets),
+          isDouble ? l.constantOf(length(weights), weights)
+                   : l.constantOf(length(weights), narrowed<float>(weights))},
+         {code(x->type), x->shape[0], x->shape[1], static_cast<int64_t>(roots.size()),
+          ensemble.targets, number(ensemble.aggregate), isSingle});
+  l.planner.countMultiplyAdds(static_cast<uint64_t>(x->shape[0]) * roots.size() * 8);
+  return y;
+}
+
+/// What is added to the sums of each row: one number for all targets, or one for each.
+bool readBase(Lowering &l, Ensemble &ensemble, std::vector<double> &base) {
+  bool isDouble = false;
+  return numbers(l, "base_values", base, isDouble) && (ensemble.isDouble |= isDouble, true);
+}
+
+/// A single score stays as it is, but for PROBIT: so does ONNX Runtime.
+Value *transformedSum(Lowering &l, Value *y, std::string_view transform) {
+  return y->shape[1] == 1 && transform != "PROBIT" ? y : transformed(l, y, transform);
+}
+
+Status regressor(Lowering &l) {
+  constexpr std::string_view Aggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
+  Ensemble ensemble;
+  std::vector<double> base;
+  if (!readLists(l, "target", ensemble) || !readBase(l, ensemble, base))
+    return l.status();
+  const std::string_view aggregate = l.text("aggregate_function", "SUM");
+  const auto *at = std::find(std::begin(Aggregates), std::end(Aggregates), aggregate);
+  if (at == std::end(Aggregates))
+    return l.invalid("its aggregate_function is '", aggregate, "'");
+  ensemble.aggregate = static_cast<TreeAggregate>(at - std::begin(Aggregates));
+  ensemble.targets = l.integer("n_targets", 1);
+  Value *y = evaluated(l, l.in(0), ensemble);
+  y = transformedSum(l, plus(l, y, base), l.text("post_transform", "NONE"));
+  return l.give(cast(l, y, ElementType::Float32));
+}
+
+Status ensemble(Lowering &l) {
+  constexpr std::string_view Transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO",
+                                             "PROBIT"};
+  Ensemble ensemble;
+  if (!readTensors(l, ensemble))
+    return l.status();
+  const int64_t transform = l.integer("post_transform", 0);
+  if (transform < 0 || transform >= static_cast<int64_t>(std::size(Transforms)))
+    return l.invalid("its post_transform is ", transform);
+  Value *y = evaluated(l, l.in(0), ensemble);
+  y = transformedSum(l, y, Transforms[transform]);
+  return l.give(cast(l, y, l.in(0)->type));
+}
+
+Status classifier(Lowering &l) {
+  Ensemble ensemble;
+  std::vector<double> base;
+  Labels labels;
+  if (!readLists(l, "class", ensemble) || !readBase(l, ensemble, base) ||
+      !labels.read(l, "classlabels_int64s"))
+    return l.status();
+  std::set<int64_t> scored;
+  bool isPositive = true;
+  for (const Entry &entry : ensemble.entries) {
+    scored.insert(entry.target);
+    isPositive &= entry.weight >= 0;
+  }
+  const std::string_view transform = l.text("post_transform", "NONE");
+  ensemble.targets = labels.count();
+  const bool isBinary = labels.count() == 2;
+  if (isBinary && base.size() == 1)
+    base.push_back(0);
+  if (!isBinary || scored.size() != 1)
+    return labels.give(l, plus(l, evaluated(l, l.in(0), ensemble), base), transform);
+  // Two classes of which only one has scores, as ONNX Runtime takes that.
+  const bool isFirst = *scored.begin() == 0, hasBoth = base.size() == 2 && base[1] != 0;
+  for (Entry &entry : ensemble.entries)
+    entry.target = 0;
+  ensemble.targets = 1;
+  Value *y = evaluated(l, l.in(0), ensemble);
+  if (!base.empty())
+    y = plus(l, y, {isFirst ? base[0] : base[1]});
+  if (isFirst && !hasBoth)
+    return labels.giveBinary(l, y, isPositive ? 0.5 : 0, isPositive, transform);
+  Value *none = fill(l, y->type, y->shape, l.constantReal(y->type, 0));
+  labels.giveLabels(l, isAbove(l, y, isPositive ? 0.5 : 0));
+  return labels.giveScores(l, isFirst ? beside(l, y, none) : beside(l, none, y), transform);
+}
+
+#define MLBRIDGE_NODE_LISTS                                                                        \
+  "nodes_falsenodeids nodes_featureids nodes_hitrates nodes_hitrates_as_tensor "                   \
+  "nodes_missing_value_tracks_true nodes_modes nodes_nodeids nodes_treeids nodes_truenodeids "     \
+  "nodes_values nodes_values_as_tensor base_values base_values_as_tensor post_transform "
+constexpr Operator Table[] = {
+    {"TreeEnsemble", 5, "T", Reals, 1, true, ensemble,
+     "aggregate_function leaf_targetids leaf_weights membership_values n_targets "
+     "nodes_falseleafs nodes_falsenodeids nodes_featureids nodes_hitrates "
+     "nodes_missing_value_tracks_true nodes_modes nodes_splits nodes_trueleafs nodes_truenodeids "
+     "post_transform tree_roots"},
+    {"TreeEnsembleClassifier", 1, "T", Real32 | Real64 | Ints, 2, false, classifier,
+     MLBRIDGE_NODE_LISTS "class_ids class_nodeids class_treeids class_weights "
+                         "class_weights_as_tensor classlabels_int64s classlabels_strings"},
+    {"TreeEnsembleRegressor", 1, "T", Real32 | Real64 | Ints, 1, false, regressor,
+     MLBRIDGE_NODE_LISTS "target_ids target_nodeids target_treeids target_weights "
+                         "target_weights_as_tensor aggregate_function n_targets"},
+};
+#undef MLBRIDGE_NODE_LISTS
+
+} // namespace
+
+const Span<const Operator> TreeOperators = Table;
+
+} // namespace mlbridge::native
