@@ -160,7 +160,7 @@ def tree_classifier(seed: int) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
         **made.nodes, **lists, **more,
     )  # fmt: skip
     outputs: list[tuple[str, int, list[Any]]] = [("scores", TensorProto.FLOAT, ["n", classes])]
-    # Of two classes with scores ONNX Runtime chooses the second one if its score is positive.
+    # If both of two classes have scores, ONNX Runtime chooses the second whose score is positive.
     if classes > 2 or is_binary:
         outputs.insert(0, ("label", TensorProto.INT64, ["n"]))
     return model(node, kind, width, outputs), rows(chance, kind, width, nan=kind < 2)

@@ -58,7 +58,7 @@ Status checkAttributes(const Operator &op, const onnx::Node &node);
 // One table for each file in operators/.
 extern const Span<const Operator> ElementwiseOperators, MatrixOperators, MovementOperators,
     ReductionOperators, ControlOperators, ShapeOperators;
-/// Of the domain ai.onnx.ml.
+/// The operators of the domain ai.onnx.ml.
 extern const Span<const Operator> ClassicalOperators, TreeOperators;
 
 } // namespace mlbridge::native
