@@ -25,9 +25,6 @@ constexpr uint64_t ModelLimit = uint64_t(1) << 33; ///< bytes of a file
 /// Puts nodes after those whose results they use, where they aren't, in inner graphs and functions
 /// too. Errors: InvalidModel (a cycle; the message names a node of it), DeadlineExceeded.
 Status sortNodes(Model &model, const Deadline &deadline);
-<<<<<<< HEAD
-/// A text in quotes, of a long one the beginning.
-=======
 /// Leaves outputs out that are no tensors of numbers, as long as others remain, and what only they
 /// need; nodes have to be sorted. In place of a ZipMap's maps its input is given, the scores of
 /// all classes. The result is what metadata say of it: under LeftOutKey and ClassesKey with the
@@ -35,8 +32,7 @@ Status sortNodes(Model &model, const Deadline &deadline);
 Metadata leaveOut(Model &model);
 /// Before the name of an output with a column for each class: the classes, as a list in JSON.
 inline constexpr char ClassesKey[] = "onnx.classes.";
-/// In quotes; the beginning of a long text.
->>>>>>> 7f6c3aa21d9871c5ffffcc2b8df3a55cde512792
+/// A text in quotes, of a long one the beginning.
 std::string quoted(std::string_view text);
 /// "Gemm 'layer1'", or "Gemm that makes 'y'" where it has no name.
 std::string describe(const Node &node);
