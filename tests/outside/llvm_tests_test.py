@@ -69,7 +69,7 @@ def test_files_with_a_marker_that_llvm_itself_gets_wrong_are_no_inputs(tmp_path:
     lines += [f"  call void @use(i64 %v{i})" for i in range(12)]
     path = tmp_path / "marker.ll"
     path.write_text("\n".join([*lines, "  ret void", "}", ""]))
-    stock = ["llc-22", "-verify-machineinstrs", path, "-o", "/dev/null"]
+    stock = ["llc-22", "-verify-machineinstrs", str(path), "-o", "/dev/null"]
     said = subprocess.run(stock, capture_output=True, text=True, check=False).stderr
     assert "Using an undefined physical register" in said and "$fp" in said
     assert llvm_tests.codegen(path, [way("register-allocation", "random", 1)]) == []
