@@ -293,7 +293,7 @@ def test_names_that_no_terminal_and_no_encoding_can_show(tree: Tree) -> None:
         ([], 2, "required: COMMAND"),
         (["make", "-j2"], 2, "arguments: -j2; a command that has options of its own follows --"),
         (["mlir-tiling", "--", "make"], 2, "mlir-tiling has no builds of programs to compare: it"),
-        (["inlner", "--", "make"], 1, "no optimization 'inlner'; did you mean 'inliner'?"),
+        (["inlner", "--", "make"], 2, "no optimization 'inlner'; did you mean 'inliner'?"),
         (["--tree", "/no/such", "--", "make"], 1, "/no/such is no folder; expected a source tree"),
         (["--work", "copies", "--tree", ".", "--", "make"], 1, "choose a folder outside"),
         (["--json", "/no/such/r.json", "--", "make"], 1, "--json: /no/such/r.json can't be writ"),

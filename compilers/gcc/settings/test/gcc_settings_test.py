@@ -353,12 +353,12 @@ def test_the_command_line_loads_it(
     assert main(["wrapper", "gcc-settings", "--model", model, "-o", f"{place.folder}/cc"]) == 0
     run(place.folder / "cc", "-O2", "-Wall", "-c", "program.c", "-o", "wrapped.o", cwd=place.folder)
     assert (place.folder / "wrapped.o").read_bytes() == place.made("-O2", *flags(model))
-    for words, says in [
-        (["gcc-settings", "inliner", "--model", "unix:/s"], "is for GCC"),
-        (["gcc-settings", "--model", model, "--missing", "zero"], "--missing is not for"),
-        (["gcc-settings", "--model", f"native:{tmp_path}/none.onnx"], "none.onnx is not there"),
+    for words, code, says in [
+        (["gcc-settings", "inliner", "--model", "unix:/s"], 2, "is for GCC"),
+        (["gcc-settings", "--model", model, "--missing", "zero"], 2, "--missing is not for"),
+        (["gcc-settings", "--model", f"native:{tmp_path}/none.onnx"], 1, "none.onnx is not there"),
     ]:
-        assert main(["flags", *words]) == 1
+        assert main(["flags", *words]) == code
         assert says in capsys.readouterr().err
 
 
