@@ -17,8 +17,9 @@ from onnx import TensorProto, helper
 import mlbridge
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from classical_models import KINDS, model, trees
+
 from mlbridge import cli
-from models import KINDS, model, trees
 
 Answers = dict[str, np.ndarray[Any, Any]]
 SEEDS = 60
