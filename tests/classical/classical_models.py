@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, helper
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-TYPES = {
+TYPES: dict[int, Any] = {
     TensorProto.FLOAT: np.float32,
     TensorProto.DOUBLE: np.float64,
     TensorProto.INT64: np.int64,
@@ -21,11 +21,14 @@ TYPES = {
 }
 
 
+Outputs = list[tuple[str, int, list[Any]]]
+
+
 @dataclass
 class Trees:
     """The lists of nodes of version 1, and what leaves give: (tree, node, target, weight)."""
 
-    nodes: dict[str, list[Any]] = field(default_factory=dict)
+    nodes: dict[str, Any] = field(default_factory=dict)
     leaves: list[tuple[int, int, int, float]] = field(default_factory=list)
 
 
@@ -70,7 +73,7 @@ def trees(
 
 
 def model(
-    node: onnx.NodeProto, kind: int, width: int, outputs: list[tuple[str, int, list[Any]]],
+    node: onnx.NodeProto, kind: int, width: int, outputs: Outputs,
     version: int = 3,
 ) -> onnx.ModelProto:  # fmt: skip
     """One node of x [n, width]."""
@@ -108,7 +111,7 @@ def tree_regressor(seed: int) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
         chance, count=chance.choice((5, 8, 9, 30)), depth=chance.randint(0, 6), features=width,
         targets=targets, modes=chance.choice((MODES[:1], MODES)), whole=chance.random() < 0.5,
     )  # fmt: skip
-    lists = {
+    lists: dict[str, Any] = {
         "target_treeids": [t for t, _, _, _ in made.leaves],
         "target_nodeids": [n for _, n, _, _ in made.leaves],
         "target_ids": [i for _, _, i, _ in made.leaves],
@@ -140,7 +143,7 @@ def tree_classifier(seed: int) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
         whole=is_binary or chance.random() < 0.7, positive=chance.random() < 0.5,
     )  # fmt: skip
     only = chance.randrange(2) if is_binary else 0
-    lists = {
+    lists: dict[str, Any] = {
         "class_treeids": [t for t, _, _, _ in made.leaves],
         "class_nodeids": [n for _, n, _, _ in made.leaves],
         "class_ids": [i + only for _, _, i, _ in made.leaves],
@@ -159,7 +162,7 @@ def tree_classifier(seed: int) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
         post_transform=chance.choice(("NONE", "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")),
         **made.nodes, **lists, **more,
     )  # fmt: skip
-    outputs: list[tuple[str, int, list[Any]]] = [("scores", TensorProto.FLOAT, ["n", classes])]
+    outputs: Outputs = [("scores", TensorProto.FLOAT, ["n", classes])]
     # If both of two classes have scores, ONNX Runtime chooses the second whose score is positive.
     if classes > 2 or is_binary:
         outputs.insert(0, ("label", TensorProto.INT64, ["n"]))
@@ -179,7 +182,7 @@ def linear_classifier(seed: int) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]
         multi_class=chance.randrange(2),
         post_transform=chance.choice(("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")),
     )  # fmt: skip
-    given = [
+    given: Outputs = [
         ("label", TensorProto.INT64, ["n"]),
         ("scores", TensorProto.FLOAT, ["n", classes]),
     ]
@@ -203,7 +206,7 @@ def svm(seed: int) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
     chance = random.Random(seed)
     kind, width = TensorProto.FLOAT, chance.randint(1, 6)
     kernel = chance.choice(("LINEAR", "POLY", "RBF", "SIGMOID"))
-    numbers = {
+    numbers: dict[str, Any] = {
         "kernel_type": kernel,
         "kernel_params": [chance.uniform(0.1, 1), chance.uniform(-1, 1), 3.0],
     }
@@ -233,7 +236,7 @@ def svm(seed: int) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
         post_transform="NONE", **numbers, **more,
     )  # fmt: skip
     wide = classes if has_probabilities or classes == 2 else pairs
-    outputs = [
+    outputs: Outputs = [
         ("label", TensorProto.INT64, ["n"]),
         ("scores", TensorProto.FLOAT, ["n", wide]),
     ]
@@ -245,10 +248,11 @@ def features(seed: int) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
     chance = random.Random(seed)
     width = chance.randint(1, 6)
     some = [chance.uniform(0.5, 2) for _ in range(width)]
-    kind = TensorProto.FLOAT
+    kind: int = TensorProto.FLOAT
     shape: list[Any] = ["n", width]
-    result = TensorProto.FLOAT
+    result: int = TensorProto.FLOAT
     which = seed % 7
+    more: dict[str, Any]
     if which == 0:
         kind = chance.choice(list(TYPES))
         op, more = "Scaler", {"offset": some, "scale": some[::-1]}

@@ -99,9 +99,8 @@ def classifier(labels: dict[str, Any], zipped: list[Any] | None = None) -> onnx.
     made.graph.output.insert(0, helper.make_tensor_value_info("label", kind, ["n"]))
     if zipped is not None:
         key = "classlabels_strings" if isinstance(zipped[0], str) else "classlabels_int64s"
-        zip_map = helper.make_node(
-            "ZipMap", ["scores"], ["maps"], domain="ai.onnx.ml", **{key: zipped}
-        )
+        named: dict[str, Any] = {key: zipped}
+        zip_map = helper.make_node("ZipMap", ["scores"], ["maps"], domain="ai.onnx.ml", **named)
         made.graph.node.append(zip_map)
         made.graph.output.pop()
         keys = TensorProto.STRING if isinstance(zipped[0], str) else TensorProto.INT64
