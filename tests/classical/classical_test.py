@@ -122,6 +122,13 @@ def test_in_place_of_maps_the_scores_of_all_classes_are_given(tmp_path: Path) ->
     assert json.loads(metadata["onnx.classes.maps"]) == [4, 5, 9]
 
 
+def test_a_model_with_maps_is_inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(classifier({"classlabels_int64s": [4, 5, 9]}, [4, 5, 9]), tmp_path)
+    assert cli.main(["inspect", str(path)]) == 0
+    [line] = [s for s in capsys.readouterr().out.splitlines() if s.startswith("native:")]
+    assert "runs, with" in line and "lacks" not in line
+
+
 def test_labels_that_are_texts_are_left_out_and_said(tmp_path: Path) -> None:
     texts = ["cold", 'wa"rm', "hot"]
     path = saved(classifier({"classlabels_strings": texts}, texts), tmp_path)
