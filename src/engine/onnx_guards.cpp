@@ -31,44 +31,14 @@ constexpr auto Int32 = onnx::DataType(6), Int64 = onnx::DataType(7);
 constexpr std::string_view Mark = "mlbridge.guard";
 
 /// The operators whose first result has the type of their first input.
-constexpr std::string_view KeepsType[] = {"Abs",
-                                          "Add",
-                                          "Clip",
-                                          "Compress",
-                                          "Concat",
-                                          "CumSum",
-                                          "Div",
-                                          "Expand",
-                                          "Flatten",
-                                          "Gather",
-                                          "GatherND",
-                                          "Identity",
-                                          "GatherElements",
-                                          "Max",
-                                          "Min",
-                                          "Mod",
-                                          "Mul",
-                                          "Neg",
-                                          "Pad",
-                                          "Range",
-                                          "ReduceMax",
-                                          "ReduceMin",
-                                          "ReduceSum",
-                                          "ReduceProd",
-                                          "Reshape",
-                                          "Sign",
-                                          "ScatterElements",
-                                          "ScatterND",
-                                          "Slice",
-                                          "Split",
-                                          "Squeeze",
-                                          "Sub",
-                                          "Sum",
-                                          "Tile",
-                                          "TopK",
-                                          "Transpose",
-                                          "Trilu",
-                                          "Unsqueeze"};
+// clang-format off
+constexpr std::string_view KeepsType[] = {
+    "Abs", "Add", "Clip", "Compress", "Concat", "CumSum", "Div", "Expand", "Flatten", "Gather",
+    "GatherElements", "GatherND", "Identity", "Max", "Min", "Mod", "Mul", "Neg", "Pad", "Range",
+    "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "ScatterElements",
+    "ScatterND", "Sign", "Slice", "Split", "Squeeze", "Sub", "Sum", "Tile", "TopK", "Transpose",
+    "Trilu", "Unsqueeze"};
+// clang-format on
 constexpr std::string_view GivesInt64[] = {"ArgMax", "ArgMin", "NonZero", "Shape", "Size"};
 constexpr int64_t FirstWhere = 9; ///< the operator set that has the operator
 

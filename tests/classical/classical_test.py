@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 import mlbridge
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from classical_models import KINDS, model, trees
+from classical_models import KINDS, model
 
 from mlbridge import cli
 
@@ -232,14 +232,3 @@ def test_sets_of_values_are_found(tmp_path: Path) -> None:
     x = np.array([[v, 0.0] for v in values], np.float32)
     found = of_mlbridge(f"native:{saved(made, tmp_path)}", x)
     assert found["y"].ravel().tolist() == [2.0 if v in members else 1.0 for v in values]
-
-
-def test_random_trees_have_each_mode() -> None:
-    """What the comparison with ONNX Runtime is worth."""
-    import random
-
-    made = trees(
-        random.Random(1), count=9, depth=5, features=3, targets=1,
-        modes=("BRANCH_LEQ", "BRANCH_EQ"),
-    )  # fmt: skip
-    assert {*made.nodes["nodes_modes"]} == {"BRANCH_LEQ", "BRANCH_EQ", "LEAF"}

@@ -339,11 +339,10 @@ bool readLists(Lowering &l, const std::string &prefix, Ensemble &out) {
 
 bool readTensors(Lowering &l, Ensemble &out) {
   std::vector<double> splits, modes, weights, members;
-  bool isDouble = false;
   if (!l.readNumbers("nodes_splits", splits, &out.isDouble) ||
-      !l.readNumbers("nodes_modes", modes, &isDouble) ||
-      !l.readNumbers("leaf_weights", weights, &isDouble) ||
-      !l.readNumbers("membership_values", members, &isDouble))
+      !l.readNumbers("nodes_modes", modes, &out.isDouble) ||
+      !l.readNumbers("leaf_weights", weights, &out.isDouble) ||
+      !l.readNumbers("membership_values", members, &out.isDouble))
     return false;
   const Integers &features = l.list("nodes_featureids"), &yes = l.list("nodes_truenodeids"),
                  &no = l.list("nodes_falsenodeids"), &yesLeaf = l.list("nodes_trueleafs"),
@@ -484,12 +483,6 @@ Value *evaluated(Lowering &l, Value *x, Ensemble &ensemble) {
   return y;
 }
 
-/// What is added to the sums of each row: one number for all targets, or one for each.
-bool readBase(Lowering &l, Ensemble &ensemble, std::vector<double> &base) {
-  bool isDouble = false;
-  return numbers(l, "base_values", base, isDouble) && (ensemble.isDouble |= isDouble, true);
-}
-
 /// A single score stays as it is, but for PROBIT: so does ONNX Runtime.
 Value *transformedSum(Lowering &l, Value *y, std::string_view transform) {
   return y->shape[1] == 1 && transform != "PROBIT" ? y : transformed(l, y, transform);
@@ -498,8 +491,8 @@ Value *transformedSum(Lowering &l, Value *y, std::string_view transform) {
 Status regressor(Lowering &l) {
   constexpr std::string_view Aggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
   Ensemble ensemble;
-  std::vector<double> base;
-  if (!readLists(l, "target", ensemble) || !readBase(l, ensemble, base))
+  std::vector<double> base; // added to the sums of each row: one for all targets, or one for each
+  if (!readLists(l, "target", ensemble) || !numbers(l, "base_values", base, ensemble.isDouble))
     return l.status();
   const std::string_view aggregate = l.text("aggregate_function", "SUM");
   const auto *at = std::find(std::begin(Aggregates), std::end(Aggregates), aggregate);
@@ -530,7 +523,7 @@ Status classifier(Lowering &l) {
   Ensemble ensemble;
   std::vector<double> base;
   Labels labels;
-  if (!readLists(l, "class", ensemble) || !readBase(l, ensemble, base) ||
+  if (!readLists(l, "class", ensemble) || !numbers(l, "base_values", base, ensemble.isDouble) ||
       !labels.read(l, "classlabels_int64s"))
     return l.status();
   std::set<int64_t> scored;
