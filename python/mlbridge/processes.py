@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import functools
@@ -73,6 +74,13 @@ class Process(NamedTuple):
                 return file.read().strip()
         except OSError:
             return ""
+
+    @property
+    def group(self) -> int:
+        """The number of its group; 0 if the process has ended."""
+        with contextlib.suppress(OSError):
+            return os.getpgid(self.number)
+        return 0
 
     def __str__(self) -> str:
         return f"process {self.number} ({self.name or 'ended'})"

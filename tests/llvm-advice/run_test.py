@@ -148,6 +148,44 @@ def test_a_policy_that_ends_the_process(policy: str, code: int, says: str, place
     assert not list(place.folder.glob("program*")) and not list(place.folder.glob("*.tmp*"))
 
 
+ASKS = """#!/usr/bin/env python3
+import json, os, signal, sys
+from pathlib import Path
+
+BASE = next(word.partition("=")[2] for word in sys.argv if "channel-base=" in word)
+met = Path("met").open("w", buffering=1)
+
+def on_signal(number, frame):
+    met.write("signal\\n")
+    signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    if signal.sigtimedwait([number], 0.5):
+        met.write("signal\\n")
+    os._exit(1)
+
+signal.signal(signal.SIGTERM, on_signal)
+asked = {"name": "a", "port": 0, "shape": [1], "type": "int64_t"}
+advice = {**asked, "name": "inlining_decision"}
+header = json.dumps({"features": [asked], "advice": advice}).replace(", ", ",").replace(": ", ":")
+out = os.open(BASE + ".out", os.O_WRONLY)
+answers = os.open(BASE + ".in", os.O_RDONLY)
+os.write(out, (header + '\\n{"context":"f"}\\n{"observation":0}\\n').encode() + bytes(8) + b"\\n")
+os.read(answers, 8)
+met.write("end of channel\\n")
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("policy", ["ends", "killed"])
+def test_a_compiler_that_is_left_gets_one_signal_and_no_end(policy: str, place: Place) -> None:
+    """At a second signal, and at the end of its channel, clang leaves its temporary files."""
+    fake = place.folder / "clang"
+    fake.write_text(ASKS)
+    fake.chmod(0o755)
+    ran = place.run(f"--advise=inliner=policy.py:{policy}", "--", "./clang")
+    assert "was ended" in ran.said
+    assert (place.folder / "met").read_text() == "signal\n"
+
+
 def test_a_model_in_the_compiler_and_one_over_the_channel(place: Place) -> None:
     words = ["clang-22", "-O2", "-mllvm", "-inliner-model=native:a.onnx", "-c", str(PROGRAM)]
     ran = place.run(ALL[0], "--", *words)

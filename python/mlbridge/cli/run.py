@@ -25,7 +25,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .. import files
-from ..llvm_channel.guardian import ENDING, SIGNALS, Guardian, end_processes, line_for
+from ..llvm_channel.guardian import ENDING, SIGNALS, Guardian, end
 from ..llvm_channel.pair import ChannelPair
 from ..optimizations import OPTIMIZATIONS
 from ..outputs import write_whole
@@ -150,17 +150,18 @@ def must_be_there(policy: str, option: str = "--advise") -> None:
 class Compiler:
     """The compiler's process and what it starts: a group, so that all can be ended."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, words: list[str], guardian: Guardian) -> None:
         # Read from a terminal, which only the group in front may: it stays in that.
         self._own_group = not ("-" in words and os.isatty(0))
-        bind = bound_to_this()
+        host = os.getpid()
 
         def before() -> None:
             if self._own_group:
                 os.setpgid(0, 0)
                 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-            # A group is ended by the guardian in any case.
-            if not bind(signal.SIGTERM if self._own_group else signal.SIGKILL):
+            if (this := Process.of(os.getpid())) is not None:
+                guardian.process(this, group=self._own_group)
+            if os.getppid() != host:
                 os._exit(FAILED)
 
         try:
@@ -168,19 +169,16 @@ class Compiler:
         except OSError as error:
             raise CommandError(f"{words[0]}: {error.strerror}") from None
 
-    @property
-    def group(self) -> Process | None:
-        """The leader of its group; None if that is this process's own."""
-        return Process.of(self.process.pid) if self._own_group else None
-
-    def signal(self, number: int) -> None:
-        """Send all of the group a signal; nothing happens if it has ended."""
+    def signal(self, number: int) -> bool:
+        """Send all of the group a signal; False if it has ended."""
         with contextlib.suppress(OSError):
             if self.process.returncode is None:
                 if self._own_group:
                     os.killpg(self.process.pid, number)
                 else:
                     os.kill(self.process.pid, number)
+                return True
+        return False
 
     def wait(self) -> int:
         """Wait for its end, and return the exit code as a shell has it; signals to this process are
@@ -189,9 +187,11 @@ class Compiler:
 
         def forward(number: int, frame: FrameType | None) -> None:
             nonlocal first
-            first = first or time.monotonic()
-            again = time.monotonic() > first + _AGAIN
-            self.signal(signal.SIGKILL if again else number)
+            if first is None:
+                first = time.monotonic()
+                self.signal(number)
+            elif time.monotonic() > first + _AGAIN:
+                self.signal(signal.SIGKILL)
 
         with _on(forward):
             code = self.process.wait()
@@ -238,7 +238,7 @@ class Answering(threading.Thread):
         except Exception as error:  # whatever it is, nobody answers any more
             self.failure = str(error) or type(error).__name__
         if self.failure and self.compiler is not None:
-            self.compiler.signal(signal.SIGKILL)
+            end(self.compiler.signal)
 
     def finish(self) -> dict[str, Any]:
         """End once the compiler has ended, and return the statistics."""
@@ -273,7 +273,13 @@ def run(options: argparse.Namespace) -> int:
         except OSError as error:
             raise CommandError(f"--log: {options.log} is no folder: {error.strerror}") from None
     must_be_writable(json=options.json)
-    code, ended = supervised(lambda groups: advise(options, words, tool, groups))
+    folder = tempfile.mkdtemp(prefix="mlbridge-run-")
+    channels = {name: os.path.join(folder, name) for name in advised}
+    guardian = Guardian(list(channels.values()), folder)
+    try:
+        code, ended = supervised(lambda: advise(options, words, tool, channels, guardian), guardian)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     if ended:
         named = ", ".join(f"{name}={policy}" for name, policy in advised.items())
         print(
@@ -290,9 +296,9 @@ def write_statistics(path: str, code: int, statistics: dict[str, dict[str, Any]]
     write_whole(path, json.dumps({"exit-code": code, "sites": statistics}).encode())
 
 
-def supervised(body: Callable[[int], int]) -> tuple[int, str]:
+def supervised(body: Callable[[], int], guardian: Guardian) -> tuple[int, str]:
     """Run `body` in a process of its own, and return the exit code and how the process was ended if
-    not by `body`. Then the groups that it has written to its pipe, a line each, are ended, too.
+    not by `body`: then the guardian ends the compilers, else itself.
 
     A policy may end its process, with 0: the build must not take that for the compiler's success.
     """
@@ -302,20 +308,21 @@ def supervised(body: Callable[[int], int]) -> tuple[int, str]:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        code = FAILED
+        code, end_of_body = FAILED, b""
         try:
             if bind(signal.SIGKILL):
-                code = body(write)
+                code = body()
+            end_of_body = b"done"
         except CommandError as error:
             print(f"mlbridge run: {' '.join(str(error).split())}", file=sys.stderr)
-            code = error.code
+            code, end_of_body = error.code, b"done"
         except BaseException:
             traceback.print_exc()
         finally:
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
                 sys.stderr.flush()
-            os.write(write, b"done")
+            os.write(write, end_of_body)
             # The interpreter's own end is aborted by a thread that comes back from a policy.
             os._exit(code)
 
@@ -330,40 +337,37 @@ def supervised(body: Callable[[int], int]) -> tuple[int, str]:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.set_blocking(read, False)  # the policy's own processes may have it open
     with open(read, "rb", buffering=0) as pipe:
-        lines = pipe.read(1000) or b""
-    if lines.endswith(b"done"):
+        done = pipe.read(4) == b"done"
+    if done:
+        guardian.done()
         return code, ""
-    end_processes(lines)
+    guardian.end()
     if code >= 0:
         return FAILED, f"with exit code {code}"
     return 128 - code, f"by signal {-code}"
 
 
-def advise(options: argparse.Namespace, words: list[str], tool: str, groups: int) -> int:
-    """Run the compiler, whose process group is written to `groups`, with its hosts."""
-    advised = dict(options.advise)
-    folder = tempfile.mkdtemp(prefix="mlbridge-run-")
-    channels = {name: os.path.join(folder, name) for name in advised}
-    guardian = Guardian(list(channels.values()), folder)
+def advise(
+    options: argparse.Namespace,
+    words: list[str],
+    tool: str,
+    channels: dict[str, str],
+    guardian: Guardian,
+) -> int:
+    """Run the compiler, with its hosts at these channels."""
     threads: list[Answering] = []
-    try:
-        for name, policy in advised.items():
-            pair = ChannelPair(channels[name], guardian.compiler)
-            threads.append(Answering(options, name, policy, pair))
-        version = version_of(words[0]) if "inliner" in channels else 0
-        compiler = Compiler([words[0], *flags(channels, tool, version, words[1:])])
-        if (group := compiler.group) is not None:
-            guardian.group(group)
-            os.write(groups, line_for("group", group))
-        for thread in threads:
-            thread.compiler = compiler
-            thread.start()
-        with first_traceback():
-            code = compiler.wait()
-            statistics = {thread.optimization: thread.finish() for thread in threads}
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        guardian.done()
+    for name, policy in options.advise:
+        pair = ChannelPair(channels[name], guardian.compiler)
+        threads.append(Answering(options, name, policy, pair))
+    guardian.hold()
+    version = version_of(words[0]) if "inliner" in channels else 0
+    compiler = Compiler([words[0], *flags(channels, tool, version, words[1:])], guardian)
+    for thread in threads:
+        thread.compiler = compiler
+        thread.start()
+    with first_traceback():
+        code = compiler.wait()
+        statistics = {thread.optimization: thread.finish() for thread in threads}
     report(threads, statistics)
     broken = any(numbers.get("broken") for numbers in statistics.values())
     if any(thread.failure for thread in threads) or (broken and code == 0):

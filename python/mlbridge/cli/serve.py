@@ -236,6 +236,7 @@ def serve_llvm(options: argparse.Namespace) -> int:
                 **answering(options),
             ) as host,
         ):
+            guardian.hold()
             host.load()
             stop.ready(host)
             host.serve()

@@ -260,6 +260,15 @@ def _is_open_to_others(path: str) -> bool:
     return False
 
 
+def open_channel(base: str) -> list[int]:
+    """Both FIFOs, opened as no compiler and no reader of answers has them: it only keeps them."""
+    opened = []
+    for side, flags in (("in", os.O_WRONLY), ("out", os.O_RDONLY)):
+        with contextlib.suppress(OSError):
+            opened.append(os.open(f"{base}.{side}", flags | os.O_NONBLOCK | os.O_CLOEXEC))
+    return opened
+
+
 def _refuse_files(base: str) -> None:
     """InvalidArgument if something is there that is not this user's FIFO."""
     for path in (f"{base}.in", f"{base}.out"):
