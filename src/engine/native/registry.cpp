@@ -22,7 +22,8 @@ const Operator *findOperator(std::string_view domain, std::string_view name, int
   };
   if (domain.empty())
     look({&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
-          &ControlOperators, &ShapeOperators});
+          &ControlOperators, &ShapeOperators, &ConvolutionOperators, &PoolingOperators,
+          &ResizeOperators});
   else if (domain == "ai.onnx.ml")
     look({&ClassicalOperators, &TreeOperators});
   return best;
@@ -48,16 +49,16 @@ bool isInOnnxRuntime(const onnx::Node &node) {
     return true;
   // The operators of version 1.32 (python/tests/onnx_test.py compares).
   constexpr std::string_view Others =
-      " AffineGrid Attention AveragePool BlackmanWindow Col2Im ConcatFromSequence Conv ConvInteger"
-      " ConvTranspose DFT DeformConv DequantizeLinear Det DynamicQuantizeLinear Einsum"
-      " GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow LRN LpPool"
-      " MaxPool MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NonMaxSuppression Optional"
+      " Attention BlackmanWindow ConcatFromSequence ConvInteger"
+      " DFT DequantizeLinear Det DynamicQuantizeLinear Einsum"
+      " HammingWindow HannWindow"
+      " MaxRoiPool MelWeightMatrix Multinomial NonMaxSuppression Optional"
       " OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear RandomNormal"
-      " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch Resize RoiAlign"
+      " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch"
       " RotaryEmbedding STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
       "SequenceInsert"
       " SequenceLength SplitToSequence StringConcat StringNormalizer StringSplit TensorScatter"
-      " TfIdfVectorizer Unique Upsample Bernoulli CenterCropPad NegativeLogLikelihoodLoss "
+      " TfIdfVectorizer Unique Bernoulli NegativeLogLikelihoodLoss "
       "SequenceMap"
       " SoftmaxCrossEntropyLoss ";
   return Others.find(" " + std::string(node.op) + " ") != Others.npos;

@@ -58,6 +58,7 @@ Status checkAttributes(const Operator &op, const onnx::Node &node);
 // One table for each file in operators/.
 extern const Span<const Operator> ElementwiseOperators, MatrixOperators, MovementOperators,
     ReductionOperators, ControlOperators, ShapeOperators;
+extern const Span<const Operator> ConvolutionOperators, PoolingOperators, ResizeOperators;
 /// The operators of the domain ai.onnx.ml.
 extern const Span<const Operator> ClassicalOperators, TreeOperators;
 

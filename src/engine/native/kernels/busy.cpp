@@ -2,6 +2,7 @@
 // The kernels that don't gain from vectors of an instruction set: once for all tables.
 #include "engine/native/kernels/classical.h"
 #include "engine/native/kernels/indexed.h"
+#include "engine/native/kernels/spatial.h"
 
 namespace mlbridge::native {
 

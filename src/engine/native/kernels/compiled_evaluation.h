@@ -25,8 +25,10 @@ namespace {
 #include "along_axis.h"
 #include "gemm.h"
 #include "classical.h"
+#include "convolution.h"
 #include "indexed.h"
 #include "recurrent.h"
+#include "spatial.h"
 // clang-format on
 using namespace mlbridge::native::kernels;
 using Isa = mlbridge::native::kernels::MLBRIDGE_AOT_ISA;

@@ -66,6 +66,19 @@
 //                then three times (Gru: two, Rnn: one): Activation, real alpha, real beta}
 //               The workspace has recurrentWorkspace(...) elements.
 //
+// ---- convolution (spatial.h spreads the planes) -------------------------------------------------
+// Conv          {y, x, w [groups · m, k], bias?, offsets int64 [k], workspace}
+//               y = activation(w · the windows of x + bias). The offsets are those of a window's
+//               elements from its first one.
+//               {m, k, batch, groups, stride of x between groups, three lengths of the result,
+//                strides of x between windows along the first two, Activation, its reals alpha and
+//                beta}
+//               The workspace has (k + lanes) · 4 lanes elements (fewer for fewer positions).
+// Windows       {y, x, w [period, taps]?, bias [period]?, offsets int64 [taps]}  Of plane i / m of x
+//               the sums of its windows' products with row i mod period of w, or without w their
+//               greatest elements (NaN wins). A vector may be read from any window's element on.
+//               {m, taps, planes of y, period, stride of x between planes, then as Conv}
+//
 // ---- elementwise, one operand: {y, x}  {count, real alpha, real beta} ---------------------------
 // as the ONNX operator of that name; alpha and beta are its attributes in ONNX's order where it has
 // any: Celu alpha; Clamp least, greatest; Elu alpha; HardSigmoid alpha, beta; LeakyRelu alpha; Selu
@@ -111,7 +124,7 @@
   X(ThresholdedRelu)
 #define MLBRIDGE_NATIVE_FLOAT_BINARY(X) X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Max) X(Min) X(PRelu)
 #define MLBRIDGE_NATIVE_FLOAT_KERNELS(X)                                                           \
-  X(Gemm) X(PackGemm) X(Lstm) X(Gru) X(Rnn)                                                        \
+  X(Gemm) X(PackGemm) X(Lstm) X(Gru) X(Rnn) X(Conv) X(Windows)                                                        \
   MLBRIDGE_NATIVE_FLOAT_UNARY(X) MLBRIDGE_NATIVE_FLOAT_BINARY(X)                                   \
   X(ReduceSum) X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2)       \
   X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(CountLess) X(ArgMax) X(ArgMin) X(TopK)   \
@@ -124,13 +137,15 @@
 
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
-// generic.h, indexed.h and classical.h document them. The busy ones are compiled for speed, the others for size.
-#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble)
+// generic.h, indexed.h, spatial.h and classical.h document them. The busy ones are compiled for speed, the others for size.
+#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble) \
+  X(SpreadPlanes) X(Interpolate)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X)                                                            \
   X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero)     \
   X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(IntegerArg)       \
   X(IntegerTopK) X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)           \
-  X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities)
+  X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities)            \
+  X(MaxPool) X(GridSample) X(RoiAlign) X(DeformColumns)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on

@@ -11,7 +11,7 @@
 namespace mlbridge::native {
 namespace {
 
-/// Positions of Gemm's parameters.
+/// Positions of Gemm's parameters; Conv and Windows have Applied at the same one.
 enum GemmParameter : size_t { CRow = 6, CColumn = 7, Alpha = 8, Beta = 9, Applied = 10 };
 
 int64_t packedSize(const Value *b, int64_t k, int64_t n) {
@@ -385,17 +385,21 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
   return y;
 }
 
-/// The product that makes x, for here only, and applies nothing to it yet; or null.
-static Planner::Draft *producingGemm(Lowering &l, Value *x) {
+/// The product or convolution that makes x, for here only, and applies nothing to it yet; or null.
+static Planner::Draft *producer(Lowering &l, Value *x) {
   Planner::Draft *step = l.planner.onlyProducer(x);
-  return step && (step->kernel == KernelId::GemmF32 || step->kernel == KernelId::GemmF64) &&
+  constexpr KernelId Producers[] = {KernelId::GemmF32,    KernelId::GemmF64,   KernelId::ConvF32,
+                                    KernelId::ConvF64,    KernelId::WindowsF32,
+                                    KernelId::WindowsF64};
+  return step && std::find(std::begin(Producers), std::end(Producers), step->kernel) !=
+                     std::end(Producers) &&
                  step->parameters[Applied] == number(Activation::None)
              ? step
              : nullptr;
 }
 
 bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta) {
-  Planner::Draft *step = producingGemm(l, x);
+  Planner::Draft *step = producer(l, x);
   if (!step)
     return false;
   step->parameters[Applied] = number(activation);
@@ -406,8 +410,8 @@ bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, 
 }
 
 bool fuseBias(Lowering &l, Value *x, Value *bias) {
-  Planner::Draft *step = producingGemm(l, x);
-  if (!step || step->operands[3])
+  Planner::Draft *step = producer(l, x);
+  if (!step || step->operands[3] || step->kernel > KernelId::GemmF64)
     return false;
   const int64_t n = step->parameters[2];
   const int64_t last = bias->rank() ? bias->shape.back() : 1;
