@@ -50,11 +50,11 @@ bool isInOnnxRuntime(const onnx::Node &node) {
   // The operators of version 1.32 (python/tests/onnx_test.py compares).
   constexpr std::string_view Others =
       " Attention BlackmanWindow ConcatFromSequence ConvInteger"
-      " DFT DequantizeLinear Det DynamicQuantizeLinear Einsum"
+      " DFT DeformConv DequantizeLinear Det DynamicQuantizeLinear Einsum"
       " HammingWindow HannWindow"
-      " MaxRoiPool MelWeightMatrix Multinomial NonMaxSuppression Optional"
+      " MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NonMaxSuppression Optional"
       " OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear RandomNormal"
-      " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch"
+      " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch RoiAlign"
       " RotaryEmbedding STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
       "SequenceInsert"
       " SequenceLength SplitToSequence StringConcat StringNormalizer StringSplit TensorScatter"

@@ -12,6 +12,8 @@
 #include "along_axis.h"
 #include "gemm.h"
 
+#include <type_traits>
+
 namespace mlbridge::native::kernels {
 
 /// Packs the windows of `count` positions from `first` on as a [k, count] matrix.
@@ -56,8 +58,10 @@ template <class V> MLBRIDGE_INLINE void Conv(Operands operands, Parameters p) {
   const bool relu = static_cast<Activation>(p[10]) == Activation::Relu;
   for (int64_t batch = 0; batch < p[2]; ++batch)
     for (int64_t group = 0; group < p[3]; ++group, x += p[4], y += m * n) {
-      for (int64_t first = 0; first < n; first += Width) {
-        const int64_t count = n - first < Width ? n - first : Width;
+      for (int64_t first = 0, count; first < n; first += count) {
+        count = n - first < Width ? n - first : Width;
+        if (const int64_t more = count % V::Lanes; count > V::Lanes && packedByColumns(k, more))
+          count -= more; // a product of few columns takes less than a panel of them
         packWindows<V>(packed, x, offsets, k, first, count, p);
         multiply<V>(w + group * m * k, k, 1, m, packed, k, count,
                     {y + first, n, bias ? bias + group * m : nullptr, 1, 0, 1, 1, relu});
@@ -67,10 +71,10 @@ template <class V> MLBRIDGE_INLINE void Conv(Operands operands, Parameters p) {
     }
 }
 
-/// The sum of each window's products with the weights, or its greatest element.
-template <class V, bool IsSum> MLBRIDGE_SHARED void eachWindow(Operands operands, Parameters p) {
+template <class Vector> MLBRIDGE_INLINE void Windows(Operands operands, Parameters p) {
+  using V = std::conditional_t<IsArray<Vector>, typename LanesOf<Vector>::Type, Vector>;
   using E = ElementOf<V>;
-  constexpr int Chains = 4;
+  constexpr int Chains = IsArray<Vector> ? 1 : 4;
   E *y = static_cast<E *>(operands[0]);
   const E *w = static_cast<const E *>(operands[2]), *bias = static_cast<const E *>(operands[3]);
   const int64_t *offsets = static_cast<const int64_t *>(operands[4]);
@@ -78,16 +82,14 @@ template <class V, bool IsSum> MLBRIDGE_SHARED void eachWindow(Operands operands
   for (int64_t plane = 0; plane < p[2]; ++plane, y += n) {
     const E *x = static_cast<const E *>(operands[1]) + plane / p[0] * p[4];
     const int64_t channel = plane % p[3];
-    const V start = IsSum ? V::broadcast(bias ? bias[channel] : 0) : constant<V>(GreatestOf::Start);
+    const V start = w ? V::broadcast(bias ? bias[channel] : 0) : constant<V>(GreatestOf::Start);
     int64_t line = 0, row = 0, column = 0;
     while (line < lines) {
       const E *at[Chains];
       E *to[Chains];
       int64_t left[Chains];
-      V sum[Chains];
-#pragma GCC unroll 4
+#pragma GCC unroll 1
       for (int c = 0; c < Chains; ++c) {
-        sum[c] = start;
         at[c] = x + column;
         to[c] = y + line * p[7] + column;
         left[c] = p[7] - column;
@@ -103,27 +105,28 @@ template <class V, bool IsSum> MLBRIDGE_SHARED void eachWindow(Operands operands
         x += ++row < p[6] ? p[9] : p[8] - (p[6] - 1) * p[9];
         row = row < p[6] ? row : 0;
       }
-      for (int64_t t = 0; t < taps; ++t) {
-        const V weight = V::broadcast(IsSum ? w[channel * taps + t] : 0);
-#pragma GCC unroll 4
-        for (int c = 0; c < Chains; ++c) {
-          const V element = V::load(at[c] + offsets[t]);
-          sum[c] = IsSum ? V::fma(weight, element, sum[c]) : greatestOrNan(sum[c], element);
-        }
-      }
+      V result[Chains];
 #pragma GCC unroll 4
       for (int c = 0; c < Chains; ++c)
-        storeUpTo(sum[c], to[c], left[c]);
+        result[c] = start;
+      if (w)
+        for (int64_t t = 0; t < taps; ++t) {
+          const V weight = V::broadcast(w[channel * taps + t]);
+#pragma GCC unroll 4
+          for (int c = 0; c < Chains; ++c)
+            result[c] = V::fma(weight, V::load(at[c] + offsets[t]), result[c]);
+        }
+      else
+        for (int64_t t = 0; t < taps; ++t)
+#pragma GCC unroll 4
+          for (int c = 0; c < Chains; ++c)
+            result[c] = greatestOrNan(result[c], V::load(at[c] + offsets[t]));
+#pragma GCC unroll 1
+      for (int c = 0; c < Chains; ++c)
+        storeUpTo(result[c], to[c], left[c]);
     }
   }
-}
-
-template <class V> MLBRIDGE_INLINE void Windows(Operands operands, Parameters p) {
-  if (operands[2])
-    eachWindow<V, true>(operands, p);
-  else
-    eachWindow<V, false>(operands, p);
-  activate<V>(static_cast<ElementOf<V> *>(operands[0]), p[2] * p[5] * p[6] * p[7], p + 10);
+  activate<Vector>(static_cast<E *>(operands[0]), p[2] * n, p + 10);
 }
 
 } // namespace mlbridge::native::kernels

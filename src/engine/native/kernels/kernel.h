@@ -145,7 +145,7 @@
   X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(IntegerArg)       \
   X(IntegerTopK) X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)           \
   X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities)            \
-  X(MaxPool) X(GridSample) X(RoiAlign) X(DeformColumns)
+  X(MaxPool) X(GridSample)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on

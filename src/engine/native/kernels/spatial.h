@@ -2,26 +2,20 @@
 // Kernels for images and signals, without vectors. A plane has three dimensions, of which the first
 // ones may be 1. A "type" is float32 or float64 unless stated.
 //
-// SpreadPlanes   {y, x}  {width, fill, planes, three lengths of x, three places in y of x's first
+// SpreadPlanes   {y, x}  {width (4, 8), fill, planes, three lengths of x, three places in y of x's first
 //                element (may be negative), three distances in y between neighbours of x, two
 //                lengths of y, phases, columns of a phase, period}
 //                What lies outside of y is left out, and the rest filled. The last dimension is
 //                dealt out to the phases: place q is in column q / period of phase q mod period.
 //                Only one of period and the last distance may be more than 1.
-// MaxPool        {y, indices int64?, x}  {type (any), planes, column-major indices (0, 1), then of
-//                three dimensions each: lengths of x, of y, window, strides, dilations, pads}
+// MaxPool        {y, indices int64, x}  {type, planes, column-major indices (0, 1), then of three
+//                dimensions each: lengths of x, of y, window, strides, dilations, pads}
 // Interpolate    {y [outer, count, inner], x [outer, n, inner], indices int64 [count, taps],
-//                weights float64 [count, taps], value?}  Sums; an index of -1 stands for the value.
+//                weights [count, taps], value?}  Sums; an index of -1 stands for the value.
 //                {type, outer, n, inner, count, taps}
 // GridSample     {y, x, grid}
 //                {type, batch, channels, positions, dimensions, SampleMode, padding (0 zeros, 1
 //                border, 2 reflection), align corners, three lengths of x}
-// RoiAlign       {y, x, regions, batch indices int64, fault}  {type, regions, batch, channels,
-//                height, width, of y: height, width, sampling ratio, real spatial scale, half pixel
-//                (0, 1), maximum (0: average)}
-// DeformColumns  {y [batch, channels · taps, positions], x, offsets, mask?}
-//                {type, batch, channels, offset groups, lengths of x, y, window, strides, dilations
-//                and pads, of two dimensions each}
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_SPATIAL_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_SPATIAL_H
 
@@ -35,43 +29,66 @@ enum class SampleMode : int64_t { Nearest, Linear, Cubic };
 
 namespace mlbridge::native::kernels {
 
-inline void SpreadPlanes(Operands o, Parameters p) {
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    const auto *x = static_cast<const T *>(o[1]);
-    T fill;
-    __builtin_memcpy(&fill, p + 1, sizeof fill);
-    const int64_t *n = p + 3, *first = p + 6, *apart = p + 9;
-    const int64_t phases = p[14], columns = p[15], period = p[16], line = phases * columns;
-    const int64_t plane = p[12] * p[13] * line;
-    for (int64_t i = 0; i < p[2]; ++i, y += plane) {
-      for (int64_t k = 0; k < plane; ++k)
-        moveAs(y + k, &fill);
-      for (int64_t a = 0; a < n[0]; ++a)
-        for (int64_t b = 0; b < n[1]; ++b, x += n[2]) {
-          const int64_t toA = first[0] + a * apart[0], toB = first[1] + b * apart[1];
-          if (toA < 0 || toA >= p[12] || toB < 0 || toB >= p[13])
-            continue;
-          for (int64_t phase = 0; phase < phases; ++phase) {
-            // The first element of x in this phase, and its column.
-            int64_t from = ((phase - first[2]) % period + period) % period;
-            if (first[2] < 0 && period == 1)
-              from = (apart[2] - 1 - first[2]) / apart[2];
-            const int64_t column = (first[2] + from * apart[2]) / period;
-            T *to = y + (toA * p[13] + toB) * line + phase * columns + column;
-            const int64_t there = (n[2] - from + period - 1) / period;
-            const int64_t room = (columns - column + apart[2] - 1) / apart[2];
-            const int64_t count = there < room ? there : room;
-            if (count > 0 && period == 1 && apart[2] == 1)
-              __builtin_memcpy(to, x + from, static_cast<size_t>(count) * sizeof(T));
-            else
-              for (int64_t k = 0; k < count; ++k)
-                moveAs(to + k * apart[2], x + from + k * period);
+inline double realAt(const void *x, int64_t type, int64_t i) {
+  return type == Float64 ? static_cast<const double *>(x)[i]
+                         : static_cast<double>(static_cast<const float *>(x)[i]);
+}
+inline double floorOf(double x) { return __builtin_floor(x); }
+
+template <class T> MLBRIDGE_OUTLINE void spreadPlanes(Operands o, Parameters p) {
+  typedef T Vector __attribute__((vector_size(16)));
+  constexpr int64_t Lanes = 16 / sizeof(T);
+  auto *y = static_cast<T *>(o[0]);
+  const auto *x = static_cast<const T *>(o[1]);
+  const int64_t *n = p + 3, *first = p + 6, *apart = p + 9;
+  const int64_t phases = p[14], columns = p[15], period = p[16], line = phases * columns;
+  const int64_t plane = p[12] * p[13] * line;
+  const Vector fill = Vector{} + static_cast<T>(p[1]);
+  for (int64_t i = 0; i < p[2]; ++i, y += plane, x += n[0] * n[1] * n[2]) {
+    int64_t filled = 0;
+    for (; filled + Lanes <= plane; filled += Lanes)
+      __builtin_memcpy(y + filled, &fill, sizeof fill);
+    __builtin_memcpy(y + filled, &fill, static_cast<size_t>(plane - filled) * sizeof(T));
+    for (int64_t phase = 0; phase < phases; ++phase) {
+      // The first element of a line in this phase, its column, and how many there are.
+      int64_t from = ((phase - first[2]) % period + period) % period;
+      if (first[2] < 0 && period == 1)
+        from = (apart[2] - 1 - first[2]) / apart[2];
+      const int64_t column = phase * columns + (first[2] + from * apart[2]) / period;
+      const int64_t there = (n[2] - from + period - 1) / period;
+      const int64_t room = ((phase + 1) * columns - column + apart[2] - 1) / apart[2];
+      const int64_t count = there < room ? there : room;
+      for (int64_t line0 = 0; line0 < n[0] * n[1]; ++line0) {
+        const int64_t toA = first[0] + line0 / n[1] * apart[0];
+        const int64_t toB = first[1] + line0 % n[1] * apart[1];
+        if (toA < 0 || toA >= p[12] || toB < 0 || toB >= p[13])
+          continue;
+        T *to = y + (toA * p[13] + toB) * line + column;
+        const T *at = x + line0 * n[2] + from;
+        int64_t k = 0;
+        if (period == 1 && apart[2] == 1) {
+          for (; k + Lanes <= count; k += Lanes)
+            __builtin_memcpy(to + k, at + k, sizeof fill);
+        } else if constexpr (Lanes == 4) {
+          for (; period == 2 && k + Lanes < count; k += Lanes) {
+            Vector a, b;
+            __builtin_memcpy(&a, at + 2 * k, sizeof a);
+            __builtin_memcpy(&b, at + 2 * k + Lanes, sizeof b);
+            a = __builtin_shufflevector(a, b, 0, 2, 4, 6);
+            __builtin_memcpy(to + k, &a, sizeof a);
           }
         }
+        for (; k < count; ++k)
+          moveAs(to + k * apart[2], at + k * period);
+      }
     }
-  });
+  }
+}
+inline void SpreadPlanes(Operands o, Parameters p) {
+  if (p[0] == 4)
+    spreadPlanes<uint32_t>(o, p);
+  else
+    spreadPlanes<uint64_t>(o, p);
 }
 
 /// Calls body(element of x, place in the window) for the elements of a window that x has.
@@ -89,57 +106,51 @@ MLBRIDGE_INLINE void eachOfWindow(const int64_t *p, const int64_t *at, const Bod
       }
 }
 
-template <class Wide> MLBRIDGE_OUTLINE void maxPool(Operands o, Parameters p, Wide least) {
-  const int64_t type = p[0];
+inline void MaxPool(Operands o, Parameters p) {
   const int64_t *n = p + 3, *out = p + 6;
-  auto *indices = static_cast<int64_t *>(o[1]);
   int64_t to = 0, at[3];
   for (int64_t plane = 0; plane < p[1]; ++plane)
     for (at[0] = 0; at[0] < out[0]; ++at[0])
       for (at[1] = 0; at[1] < out[1]; ++at[1])
         for (at[2] = 0; at[2] < out[2]; ++at[2], ++to) {
-          Wide best = least;
           const int64_t before = plane * n[0] * n[1] * n[2];
+          double best = -__builtin_inf();
           int64_t index = -1;
           eachOfWindow(n, at, [&](int64_t a, int64_t b, int64_t c) {
             const int64_t from = (a * n[1] + b) * n[2] + c;
-            Wide value;
-            load(&value, element(o[2], type, before + from), type, 1, 1);
+            const double value = realAt(o[2], p[0], before + from);
             if (index >= 0 && !(best < value || (value != value && best == best)))
               return;
             best = value;
             index = before + (p[2] ? (c * n[1] + b) * n[0] + a : from);
           });
-          store(element(o[0], type, to), type, 1, &best, 1);
-          if (indices)
-            indices[to] = index;
+          store(element(o[0], p[0], to), p[0], 1, &best, 1);
+          static_cast<int64_t *>(o[1])[to] = index;
         }
 }
 
-inline void MaxPool(Operands o, Parameters p) {
-  if (isReal(p[0]))
-    maxPool<double>(o, p, -__builtin_inf());
-  else
-    maxPool<int64_t>(o, p, isUnsigned(p[0]) ? 0 : INT64_MIN);
-}
-
 template <class E> MLBRIDGE_INLINE void interpolate(Operands o, Parameters p) {
+  constexpr int64_t Lanes = 8;
   E *y = static_cast<E *>(o[0]);
   const E *x = static_cast<const E *>(o[1]);
   const int64_t inner = p[3], count = p[4], taps = p[5];
   for (int64_t outer = 0; outer < p[1]; ++outer, x += p[2] * inner) {
     const auto *indices = static_cast<const int64_t *>(o[2]);
-    const auto *weights = static_cast<const double *>(o[3]);
+    const E *weights = static_cast<const E *>(o[3]);
     for (int64_t i = 0; i < count; ++i, y += inner, indices += taps, weights += taps) {
-      if (indices[0] < 0) {
-        for (int64_t k = 0; k < inner; ++k)
-          y[k] = *static_cast<const E *>(o[4]);
-        continue;
+      int64_t k = 0;
+      for (; indices[0] >= 0 && k + Lanes <= inner; k += Lanes) {
+        E sum[Lanes] = {};
+        for (int64_t t = 0; t < taps; ++t)
+          for (int64_t lane = 0; lane < Lanes; ++lane)
+            sum[lane] += weights[t] * x[indices[t] * inner + k + lane];
+        __builtin_memcpy(y + k, sum, sizeof sum);
       }
-      for (int64_t t = 0; t < taps; ++t) {
-        const E weight = static_cast<E>(weights[t]), *from = x + indices[t] * inner;
-        for (int64_t k = 0; k < inner; ++k)
-          y[k] = (t ? y[k] : 0) + weight * from[k];
+      for (; k < inner; ++k) {
+        E sum = indices[0] < 0 ? *static_cast<const E *>(o[4]) : 0;
+        for (int64_t t = 0; indices[0] >= 0 && t < taps; ++t)
+          sum += weights[t] * x[indices[t] * inner + k];
+        y[k] = sum;
       }
     }
   }
@@ -150,12 +161,6 @@ inline void Interpolate(Operands o, Parameters p) {
   else
     interpolate<float>(o, p);
 }
-
-inline double realAt(const void *x, int64_t type, int64_t i) {
-  return type == Float64 ? static_cast<const double *>(x)[i]
-                         : static_cast<double>(static_cast<const float *>(x)[i]);
-}
-inline double floorOf(double x) { return __builtin_floor(x); }
 
 /// Weights of the four neighbours of a place that is `t` behind the second one.
 inline void cubicWeights(double t, double a, double *weights) {
@@ -234,118 +239,6 @@ inline void GridSample(Operands o, Parameters p) {
       store(element(o[0], type, image * positions + i % positions), type, 1, &sum, 1);
     }
   }
-}
-
-/// The four neighbours of a place in an image: what they weigh, and where they are.
-struct Neighbours {
-  double weights[4];
-  int64_t at[4];
-
-  double part(int i, const void *x, int64_t type, int64_t image) const {
-    return weights[i] == 0 ? 0 : weights[i] * realAt(x, type, image + at[i]);
-  }
-};
-/// Up to a pixel outside is the border, or with `fades` a mixture of it with zero.
-inline Neighbours neighbours(double y, double x, const int64_t *lengths, bool fades) {
-  Neighbours found = {};
-  const auto h = static_cast<double>(lengths[0]), w = static_cast<double>(lengths[1]);
-  if (!(y >= -1 && y <= h && x >= -1 && x <= w))
-    return found;
-  if (!fades) {
-    y = y < 0 ? 0 : y > h - 1 ? h - 1 : y;
-    x = x < 0 ? 0 : x > w - 1 ? w - 1 : x;
-  }
-  const double top = floorOf(y), left = floorOf(x);
-  for (int i = 0; i < 4; ++i) {
-    const double row = top + i / 2, column = left + i % 2;
-    if (row < 0 || row >= h || column < 0 || column >= w)
-      continue;
-    found.weights[i] = (1 - __builtin_fabs(y - row)) * (1 - __builtin_fabs(x - column));
-    found.at[i] = static_cast<int64_t>(row) * lengths[1] + static_cast<int64_t>(column);
-  }
-  return found;
-}
-
-inline void RoiAlign(Operands o, Parameters p) {
-  constexpr double MostSamples = 1024; // for a cell along each dimension
-  const int64_t type = p[0], channels = p[3], plane = p[4] * p[5], *cells = p + 6;
-  double scale;
-  __builtin_memcpy(&scale, p + 9, sizeof scale);
-  int64_t to = 0;
-  for (int64_t region = 0; region < p[1]; ++region) {
-    const int64_t batch = checkedIndex(static_cast<const int64_t *>(o[3])[region], p[2], o[4]);
-    double first[2], cell[2];
-    int64_t samples[2];
-    for (int d = 0; d < 2; ++d) { // x, y in the list of corners
-      first[d] = realAt(o[2], type, region * 4 + 1 - d) * scale - (p[10] ? 0.5 : 0);
-      const double last = realAt(o[2], type, region * 4 + 3 - d) * scale - (p[10] ? 0.5 : 0);
-      double length = last - first[d];
-      if (!p[10] && length < 1)
-        length = 1;
-      cell[d] = length / static_cast<double>(cells[d]);
-      samples[d] = p[8] > 0 ? p[8] : cell[d] > 0 ? truncate(__builtin_ceil(cell[d])) : 0;
-      if (p[8] <= 0 && cell[d] > MostSamples)
-        setFault(o[4]);
-      if (batch < 0 || (p[8] <= 0 && cell[d] > MostSamples))
-        samples[d] = 0;
-    }
-    const int64_t count = samples[0] * samples[1];
-    for (int64_t i = 0; i < channels * cells[0] * cells[1]; ++i, ++to) {
-      const int64_t image = (batch * channels + i / (cells[0] * cells[1])) * plane;
-      double sum = 0;
-      for (int64_t k = 0; k < count; ++k) {
-        double at[2];
-        for (int d = 0; d < 2; ++d) {
-          const int64_t number = d ? i % cells[1] : i / cells[1] % cells[0];
-          const int64_t sample = d ? k % samples[1] : k / samples[1];
-          at[d] = first[d] + cell[d] * (static_cast<double>(number) +
-                                        (static_cast<double>(sample) + 0.5) /
-                                            static_cast<double>(samples[d]));
-        }
-        const Neighbours four = neighbours(at[0], at[1], p + 4, false);
-        double greatest = 0;
-        for (int j = 0; j < 4; ++j) {
-          const double part = four.part(j, o[1], type, image);
-          greatest = j == 0 || part > greatest ? part : greatest;
-          sum += p[11] ? 0 : part;
-        }
-        if (p[11] && (k == 0 || greatest > sum))
-          sum = greatest;
-      }
-      if (!p[11] && count > 0)
-        sum /= static_cast<double>(count);
-      store(element(o[0], type, to), type, 1, &sum, 1);
-    }
-  }
-}
-
-inline void DeformColumns(Operands o, Parameters p) {
-  const int64_t type = p[0], channels = p[2], groups = p[3];
-  const int64_t *n = p + 4, *out = p + 6, *window = p + 8;
-  const int64_t taps = window[0] * window[1], positions = out[0] * out[1];
-  for (int64_t b = 0; b < p[1]; ++b)
-    for (int64_t group = 0; group < groups; ++group)
-      for (int64_t i = 0; i < taps * positions; ++i) {
-        const int64_t tap = i / positions, position = i % positions;
-        const int64_t set = (b * groups + group) * taps + tap;
-        double at[2];
-        for (int d = 0; d < 2; ++d) {
-          const int64_t step = d ? position % out[1] : position / out[1];
-          const int64_t k = d ? tap % window[1] : tap / window[1];
-          at[d] = static_cast<double>(step * p[10 + d] + k * p[12 + d] - p[14 + d]) +
-                  realAt(o[2], type, (2 * set + d) * positions + position);
-        }
-        const Neighbours four = neighbours(at[0], at[1], n, true);
-        const double mask = o[3] ? realAt(o[3], type, set * positions + position) : 1;
-        for (int64_t c = group * channels / groups; c < (group + 1) * channels / groups; ++c) {
-          double sum = 0;
-          for (int j = 0; j < 4; ++j)
-            sum += four.part(j, o[1], type, (b * channels + c) * n[0] * n[1]);
-          sum *= mask;
-          store(element(o[0], type, ((b * channels + c) * taps + tap) * positions + position), type,
-                1, &sum, 1);
-        }
-      }
 }
 
 } // namespace mlbridge::native::kernels

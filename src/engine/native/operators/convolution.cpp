@@ -9,6 +9,8 @@
 namespace mlbridge::native {
 namespace {
 
+enum AutoPad { NotSet, Valid, SameUpper, SameLower };
+constexpr const char *AutoPads = "NOTSET VALID SAME_UPPER SAME_LOWER";
 constexpr int64_t MostLength = int64_t(1) << 31; ///< of windows, strides, dilations and pads
 
 /// Reads a list of one number in 1 … MostLength (or from 0) for each dimension, `sides` times.
@@ -25,7 +27,7 @@ bool readTriples(Lowering &l, const char *name, size_t first, int64_t least,
   for (Triple *side : sides)
     for (size_t d = first; d < 3; ++d, ++i) {
       if (list[i] < least || list[i] > MostLength)
-        return l.invalid("its attribute '", name, "' is ", toString(list), "; each must be ", least,
+        return l.invalid("its attribute '", name, "' is ", list, "; each must be ", least,
                          " … 2^31");
       (*side)[d] = list[i];
     }
@@ -106,23 +108,23 @@ Integers positionsOf(const Spread &s, Integers head) {
 bool fit(Lowering &l, const Value *x, const Value *w, const Value *bias, int64_t groups,
          bool isTransposed) {
   if (x->rank() < 3 || w->rank() != x->rank())
-    return l.invalid("its weights are ", toString(w->shape), " for an input of ",
-                     toString(x->shape), "; both must have 3 dimensions or more");
+    return l.invalid("its weights are ", w->shape, " for an input of ",
+                     x->shape, "; both must have 3 dimensions or more");
   const int64_t outputs = isTransposed ? w->shape[1] * groups : w->shape[0];
   if (groups < 1 || x->shape[1] % groups || outputs % groups ||
       (isTransposed ? w->shape[0] != x->shape[1] : w->shape[1] != x->shape[1] / groups))
-    return l.invalid("its weights ", toString(w->shape), " and ", groups,
-                     " groups don't fit an input of ", toString(x->shape));
+    return l.invalid("its weights ", w->shape, " and ", groups,
+                     " groups don't fit an input of ", x->shape);
   if (bias && bias->shape != Shape{outputs})
-    return l.invalid("its bias is ", toString(bias->shape), " instead of [", outputs, "]");
+    return l.invalid("its bias is ", bias->shape, " instead of [", outputs, "]");
   return true;
 }
 
 bool readWindowOf(Lowering &l, const Value *x, const Value *w, Sliding &s) {
   const Integers window(w->shape.begin() + 2, w->shape.end());
   if (!l.list("kernel_shape").empty() && l.list("kernel_shape") != window)
-    return l.invalid("its attribute 'kernel_shape' is ", toString(l.list("kernel_shape")),
-                     ", and its weights are ", toString(w->shape));
+    return l.invalid("its attribute 'kernel_shape' is ", l.list("kernel_shape"),
+                     ", and its weights are ", w->shape);
   return readSliding(l, x, window, s);
 }
 
@@ -143,7 +145,7 @@ Status convTranspose(Lowering &l) {
   if (!fit(l, x, w, l.in(2), groups, true) || !readWindowOf(l, x, w, s) || !readPadList(l, s))
     return l.status();
   Triple more = {}, lengths = {};
-  const std::string_view pads = l.text("auto_pad", "NOTSET");
+  const int pads = choice(l, "auto_pad", AutoPads);
   if (!readTriples(l, "output_padding", s.first, 0, {&more}))
     return l.status();
   // Of [N, C, lengths] only the lengths count.
@@ -151,25 +153,22 @@ Status convTranspose(Lowering &l) {
   if (shape.size() == 5 - s.first)
     shape.erase(shape.begin(), shape.begin() + 2);
   if (!shape.empty() && shape.size() != 3 - s.first)
-    return l.invalid("its attribute 'output_shape' is ", toString(shape));
-  const bool isSame = pads == "SAME_UPPER" || pads == "SAME_LOWER";
-  if (!isSame && pads != "NOTSET" && pads != "VALID")
-    return l.invalid("its attribute 'auto_pad' is '", pads, "'");
+    return l.invalid("its attribute 'output_shape' is ", shape);
   for (size_t i = s.first; i < 3; ++i) {
     const int64_t whole = s.strides[i] * (s.in[i] - 1) + more[i] + s.extent(i);
-    if (!shape.empty() || isSame) {
+    if (!shape.empty() || pads >= SameUpper) {
       lengths[i] = shape.empty() ? s.in[i] * s.strides[i] : shape[i - s.first];
       if (lengths[i] < 0 || lengths[i] > MostLength)
-        return l.invalid("its attribute 'output_shape' is ", toString(shape));
+        return l.invalid("its attribute 'output_shape' is ", shape);
       const int64_t pad = std::max<int64_t>(whole - lengths[i], 0);
-      s.before[i] = pads == "SAME_UPPER" ? pad / 2 : pad - pad / 2;
+      s.before[i] = pads == SameUpper ? pad / 2 : pad - pad / 2;
     } else {
-      if (pads == "VALID")
+      if (pads == Valid)
         s.before[i] = s.after[i] = 0;
       lengths[i] = whole - s.before[i] - s.after[i];
     }
     if (lengths[i] < 0 || s.in[i] == 0)
-      return l.invalid("its pads and window don't fit an input of ", toString(x->shape));
+      return l.invalid("its pads and window don't fit an input of ", x->shape);
     s.out[i] = lengths[i];
     s.before[i] = s.extent(i) - 1 - s.before[i];
   }
@@ -195,14 +194,11 @@ Status causalConvWithState(Lowering &l) {
   const int64_t channels = x->rank() > 1 ? x->shape[1] : 0;
   if (!fit(l, x, w, l.in(2), channels, false))
     return l.status();
-  const std::string_view activation = l.text("activation", "none");
-  const bool isSwish = activation == "silu" || activation == "swish";
-  if (!isSwish && activation != "none")
-    return l.invalid("its attribute 'activation' is '", activation, "'");
+  const bool isSwish = choice(l, "activation", "none silu swish") != 0;
   if (x->rank() != 3 || w->shape[2] < 1 ||
       (past && past->shape != Shape{x->shape[0], channels, w->shape[2] - 1}))
-    return l.invalid("its state doesn't fit an input of ", toString(x->shape), " and weights of ",
-                     toString(w->shape));
+    return l.invalid("its state doesn't fit an input of ", x->shape, " and weights of ",
+                     w->shape);
   const int64_t before = w->shape[2] - 1, length = x->shape[2];
   const Shape shape{x->shape[0], channels, before + length};
   Value *all =
@@ -221,33 +217,6 @@ Status causalConvWithState(Lowering &l) {
   return l.status();
 }
 
-/// A product of the weights with columns that are interpolated.
-Status deformConv(Lowering &l) {
-  Value *x = l.in(0), *w = l.in(1), *offset = l.in(2), *bias = l.in(3), *mask = l.in(4);
-  const int64_t groups = l.integer("group", 1), sets = l.integer("offset_group", 1);
-  Sliding s;
-  if (x->rank() > 4)
-    return l.unsupported("DeformConv of more than two dimensions");
-  if (!fit(l, x, w, bias, groups, false) || !readWindowOf(l, x, w, s) || !readPads(l, s, false))
-    return l.status();
-  const int64_t batch = x->shape[0], channels = x->shape[1], taps = s.taps();
-  if (x->rank() != 4 || sets < 1 || channels % sets ||
-      offset->shape != s.shape(batch, 2 * sets * taps) ||
-      (mask && mask->shape != s.shape(batch, sets * taps)))
-    return l.invalid("its offsets ", toString(offset->shape), " or mask and ", sets,
-                     " groups of them don't fit an input of ", toString(x->shape));
-  Integers p{code(x->type), batch, channels, sets};
-  for (const Triple *triple : {&s.in, &s.out, &s.window, &s.strides, &s.dilations, &s.before})
-    p.insert(p.end(), triple->begin() + 1, triple->end());
-  Value *columns =
-      l.make(x->type, {batch, groups, channels / groups * taps, s.positions()});
-  l.emit(KernelId::DeformColumns, {columns}, {x, offset, mask}, p);
-  Value *y = matmul(
-      l, l.view(w, {groups, w->shape[0] / groups, channels / groups * taps}), columns);
-  y = l.view(y, s.shape(batch, w->shape[0]));
-  return l.give(bias ? binary(l, KernelId::AddF32, y, l.view(bias, {w->shape[0], 1, 1})) : y);
-}
-
 /// Adds up columns where they overlap: as rows of [positions, planes].
 Status col2Im(Lowering &l) {
   Value *x = l.in(0);
@@ -259,14 +228,14 @@ Status col2Im(Lowering &l) {
   like.insert(like.end(), image.begin(), image.end());
   for (const int64_t length : like)
     if (length < 0 || length > MostLength)
-      return l.invalid("an image of ", toString(image));
+      return l.invalid("an image of ", image);
   const Value *y = l.make(x->type, like);
   if (!l.status() || !readSliding(l, y, block, s) || !readPads(l, s, false))
     return l.status();
   const int64_t taps = s.taps(), positions = s.positions(), pixels = count(y);
   if (x->rank() != 3 || x->shape[1] % taps || x->shape[2] != positions)
-    return l.invalid("columns ", toString(x->shape), " for ", positions, " blocks of ",
-                     toString(block));
+    return l.invalid("columns ", x->shape, " for ", positions, " blocks of ",
+                     block);
   const int64_t planes = x->shape[0] * (x->shape[1] / taps);
   const size_t all = l.make(ElementType::Int64, {taps, positions})->count;
   if (!l.status() || !l.planner.hasTimeFor(16 * all))
@@ -301,8 +270,6 @@ constexpr Operator Table[] = {
     {"ConvTranspose", 1, "TTt", Reals, 1, true, convTranspose,
      MLBRIDGE_WINDOW " group output_padding output_shape"},
     {"CausalConvWithState", 27, "TTtt", Reals, 2, true, causalConvWithState, "activation"},
-    {"DeformConv", 19, "TTTtt", Reals, 1, true, deformConv,
-     "dilations group kernel_shape offset_group pads strides"},
     {"Col2Im", 18, "TLL", Reals, 1, true, col2Im, "dilations pads strides", 6},
 };
 
@@ -314,23 +281,36 @@ Shape Sliding::shape(int64_t batch, int64_t channels) const {
   return result;
 }
 
+int choice(Lowering &l, const char *name, std::string_view words) {
+  const std::string_view text = l.text(name, words.substr(0, words.find(' ')));
+  std::string_view rest = words;
+  for (int i = 0; !rest.empty(); ++i) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    if (word == text)
+      return i;
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  l.invalid("its attribute '", name, "' is '", text, "'; it can be: ", words);
+  return 0;
+}
+
 bool readSliding(Lowering &l, const Value *x, const Integers &window, Sliding &out) {
   if (x->rank() < 3)
-    return l.invalid("it takes [N, C, lengths], not ", toString(x->shape));
+    return l.invalid("it takes [N, C, lengths], not ", x->shape);
   if (x->rank() > 5)
     return l.unsupported("windows of more than three dimensions");
   out.first = 5 - x->rank();
   if (window.size() != x->rank() - 2)
-    return l.invalid("a window of ", toString(window), " for ", toString(x->shape));
+    return l.invalid("a window of ", window, " for ", x->shape);
   for (size_t i = out.first; i < 3; ++i) {
     out.in[i] = x->shape[i + 2 - out.first];
     out.window[i] = window[i - out.first];
     if (out.window[i] < 1 || out.window[i] > MostLength)
-      return l.invalid("a window of ", toString(window), "; each length must be 1 … 2^31");
+      return l.invalid("a window of ", window, "; each length must be 1 … 2^31");
   }
   // Products of two such lengths are numbers, those of three need not be.
   if (out.window[0] * out.window[1] > MostLength || out.taps() > MostLength)
-    return l.invalid("a window of ", toString(window), " is too large");
+    return l.invalid("a window of ", window, " is too large");
   return readTriples(l, "strides", out.first, 1, {&out.strides}) &&
          readTriples(l, "dilations", out.first, 1, {&out.dilations});
 }
@@ -340,22 +320,19 @@ bool readPadList(Lowering &l, Sliding &s) {
 }
 
 bool readPads(Lowering &l, Sliding &s, bool roundsUp) {
-  const std::string_view mode = l.text("auto_pad", "NOTSET");
-  const bool isUpper = mode == "SAME_UPPER", isSame = isUpper || mode == "SAME_LOWER";
-  if (!isSame && mode != "NOTSET" && mode != "VALID")
-    return l.invalid("its attribute 'auto_pad' is '", mode, "'");
+  const int mode = choice(l, "auto_pad", AutoPads);
   if (!readPadList(l, s))
     return false;
   for (size_t i = s.first; i < 3; ++i) {
-    if (isSame) {
+    if (mode >= SameUpper) {
       s.out[i] = (s.in[i] + s.strides[i] - 1) / s.strides[i];
       const int64_t pad =
           std::max<int64_t>(0, (s.out[i] - 1) * s.strides[i] + s.extent(i) - s.in[i]);
-      s.before[i] = isUpper ? pad / 2 : pad - pad / 2;
+      s.before[i] = mode == SameUpper ? pad / 2 : pad - pad / 2;
       s.after[i] = pad - s.before[i];
       continue;
     }
-    if (mode == "VALID")
+    if (mode == Valid)
       s.before[i] = s.after[i] = 0;
     const int64_t rest = s.in[i] + s.before[i] + s.after[i] - s.extent(i);
     if (rest < 0)

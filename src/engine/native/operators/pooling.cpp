@@ -60,15 +60,20 @@ Status maxPool(Lowering &l) {
   if (!readPool(l, x, s))
     return l.status();
   const Shape shape = s.shape(x->shape[0], x->shape[1]);
-  if (isFloat(x->type) && !l.wants(1))
-    return l.give(windows(l, x, s, shape, nullptr, nullptr));
-  Value *y = l.output(0, x->type, shape);
-  Value *indices = l.wants(1) ? l.output(1, ElementType::Int64, shape) : nullptr;
+  const ElementType type = x->type;
+  if (sizeOf(type) != 1 && !isFloat(type))
+    return l.unsupported("a pool of ", name(type));
+  if (!isFloat(type))
+    x = cast(l, x, ElementType::Float32);
+  if (!l.wants(1))
+    return l.give(cast(l, windows(l, x, s, shape, nullptr, nullptr), type));
+  Value *y = l.make(x->type, shape);
   Integers p{code(x->type), x->shape[0] * x->shape[1], byColumns};
   for (const Triple *triple : {&s.in, &s.out, &s.window, &s.strides, &s.dilations, &s.before})
     p.insert(p.end(), triple->begin(), triple->end());
-  l.emit(KernelId::MaxPool, {y, indices}, {x}, p);
+  l.emit(KernelId::MaxPool, {y, l.output(1, ElementType::Int64, shape)}, {x}, p);
   l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(s.taps()));
+  l.setResult(0, cast(l, y, type));
   return l.status();
 }
 
@@ -116,7 +121,7 @@ template <KernelId Kernel, ReduceOp Op> Status globalPool(Lowering &l) {
   Norm norm = {1};
   const bool isNorm = Op == ReduceOp::Sum;
   if (x->rank() < 3)
-    return l.invalid("it takes [N, C, lengths], not ", toString(x->shape));
+    return l.invalid("it takes [N, C, lengths], not ", x->shape);
   if (isNorm && !readNorm(l, norm))
     return l.status();
   Value *y = global(l, isNorm ? norm.raised(l, x) : x, Kernel, Op);
@@ -128,7 +133,7 @@ Status lrn(Lowering &l) {
   Value *x = l.in(0);
   const int64_t size = l.integer("size", 0);
   if (size < 1 || size > (1 << 24) || x->rank() < 2)
-    return l.invalid("its attribute 'size' is ", size, " for ", toString(x->shape));
+    return l.invalid("its attribute 'size' is ", size, " for ", x->shape);
   const int64_t channels = x->shape[1], inner = product(x->shape, 2, x->rank());
   Sliding s;
   s.in = s.out = {1, channels, inner};
@@ -144,38 +149,6 @@ Status lrn(Lowering &l) {
   return l.give(binary(l, KernelId::DivF32, x, power));
 }
 
-/// Puts elements where they came from, and zeros elsewhere.
-Status maxUnpool(Lowering &l) {
-  Value *x = l.in(0), *indices = l.in(1);
-  Sliding s;
-  if (!readSliding(l, x, l.list("kernel_shape"), s) || !readPadList(l, s))
-    return l.status();
-  if (indices->shape != x->shape)
-    return l.invalid("indices ", toString(indices->shape), " for ", toString(x->shape));
-  Shape shape{x->shape[0], x->shape[1]}, wanted;
-  for (size_t i = s.first; i < 3; ++i)
-    shape.push_back((s.in[i] - 1) * s.strides[i] + s.window[i] - s.before[i] - s.after[i]);
-  if (*std::min_element(shape.begin(), shape.end()) < 0)
-    return l.invalid("its pads don't fit an input of ", toString(x->shape));
-  Value *zero = l.constantReal(x->type, 0);
-  Value *y = fill(l, x->type, shape, zero);
-  l.emit(KernelId::ScatterNd, {y}, {x, indices, l.fault()},
-         {code(x->type), number(ScatterOp::None), count(x), 1, 1, count(y), 1});
-  if (!l.in(2))
-    return l.give(y);
-  // What is wanted is larger.
-  if (!l.read(l.in(2), wanted))
-    return l.status();
-  bool fits = wanted.size() == shape.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i)
-    fits = wanted[i] >= shape[i];
-  if (!fits)
-    return l.invalid("an output of ", toString(wanted), " for one of ", toString(shape));
-  Value *larger = fill(l, x->type, wanted, zero);
-  place(l, larger, y, Integers(shape.size()));
-  return l.give(larger);
-}
-
 #define MLBRIDGE_WINDOW "auto_pad ceil_mode dilations kernel_shape pads strides"
 constexpr Operator Table[] = {
     {"AveragePool", 1, "T", Reals, 1, true, averagePool, MLBRIDGE_WINDOW " count_include_pad"},
@@ -187,7 +160,6 @@ constexpr Operator Table[] = {
     {"GlobalLpPool", 1, "T", Reals, 1, true, globalPool<KernelId::ReduceSumF32, ReduceOp::Sum>,
      "p"},
     {"LRN", 1, "T", Reals, 1, true, lrn, "alpha beta bias size"},
-    {"MaxUnpool", 9, "TLl", Reals, 1, true, maxUnpool, "kernel_shape pads strides", 4},
 };
 
 } // namespace

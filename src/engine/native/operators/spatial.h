@@ -26,6 +26,9 @@ struct Sliding {
   Shape shape(int64_t batch, int64_t channels) const;
 };
 
+/// Which of these words an attribute is; the first one, too, without it or on failure.
+int choice(Lowering &l, const char *name, std::string_view words);
+
 /// Reads window, strides and dilations for x [N, C, lengths]. `window`: the attribute's.
 bool readSliding(Lowering &l, const Value *x, const Integers &window, Sliding &out);
 /// Reads 'pads' or 'auto_pad' and works out the lengths of the result.
