@@ -22,9 +22,14 @@ const Operator *findOperator(std::string_view domain, std::string_view name, int
   };
   if (domain.empty())
     look({&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
-          &ControlOperators, &ShapeOperators});
+          &ControlOperators, &ShapeOperators, &AttentionOperators, &EinsumOperators,
+          &LossOperators});
   else if (domain == "ai.onnx.ml")
     look({&ClassicalOperators, &TreeOperators});
+  else if (domain == "com.microsoft")
+    look({&FusedOperators});
+  else if (domain == "ai.onnx.preview")
+    look({&PreviewOperators});
   return best;
 }
 
@@ -48,18 +53,18 @@ bool isInOnnxRuntime(const onnx::Node &node) {
     return true;
   // The operators of version 1.32 (python/tests/onnx_test.py compares).
   constexpr std::string_view Others =
-      " AffineGrid Attention AveragePool BlackmanWindow Col2Im ConcatFromSequence Conv ConvInteger"
-      " ConvTranspose DFT DeformConv DequantizeLinear Det DynamicQuantizeLinear Einsum"
+      " AffineGrid AveragePool BlackmanWindow Col2Im ConcatFromSequence Conv ConvInteger"
+      " ConvTranspose DFT DeformConv DequantizeLinear Det DynamicQuantizeLinear"
       " GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow LRN LpPool"
       " MaxPool MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NonMaxSuppression Optional"
       " OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear RandomNormal"
       " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch Resize RoiAlign"
-      " RotaryEmbedding STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+      " STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
       "SequenceInsert"
-      " SequenceLength SplitToSequence StringConcat StringNormalizer StringSplit TensorScatter"
-      " TfIdfVectorizer Unique Upsample Bernoulli CenterCropPad NegativeLogLikelihoodLoss "
+      " SequenceLength SplitToSequence StringConcat StringNormalizer StringSplit"
+      " TfIdfVectorizer Unique Upsample Bernoulli CenterCropPad "
       "SequenceMap"
-      " SoftmaxCrossEntropyLoss ";
+      " ";
   return Others.find(" " + std::string(node.op) + " ") != Others.npos;
 }
 
