@@ -275,7 +275,7 @@ const uint8_t *Planner::bytesOf(Value *value) {
   if (!status_)
     return nullptr;
   if (!value->isConstant() && !value->settled) // what this very node has made of constants
-    fail(fold(node_.firstStep, node_.firstValue));
+    foldNode();
   if (!status_)
     return nullptr;
   if (value->isConstant())

@@ -23,9 +23,13 @@ const Operator *findOperator(std::string_view domain, std::string_view name, int
   if (domain.empty())
     look({&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
           &ControlOperators, &ShapeOperators, &ConvolutionOperators, &PoolingOperators,
-          &ResizeOperators});
+          &ResizeOperators, &AttentionOperators, &EinsumOperators, &LossOperators});
   else if (domain == "ai.onnx.ml")
     look({&ClassicalOperators, &TreeOperators});
+  else if (domain == "com.microsoft")
+    look({&FusedOperators});
+  else if (domain == "ai.onnx.preview")
+    look({&PreviewOperators});
   return best;
 }
 
@@ -49,18 +53,49 @@ bool isInOnnxRuntime(const onnx::Node &node) {
     return true;
   // The operators of version 1.32 (python/tests/onnx_test.py compares).
   constexpr std::string_view Others =
-      " Attention BlackmanWindow ConcatFromSequence ConvInteger"
-      " DFT DeformConv DequantizeLinear Det DynamicQuantizeLinear Einsum"
-      " HammingWindow HannWindow"
-      " MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NonMaxSuppression Optional"
-      " OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear RandomNormal"
-      " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch RoiAlign"
-      " RotaryEmbedding STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
-      "SequenceInsert"
-      " SequenceLength SplitToSequence StringConcat StringNormalizer StringSplit TensorScatter"
-      " TfIdfVectorizer Unique Bernoulli NegativeLogLikelihoodLoss "
+      " BlackmanWindow"
+      " ConcatFromSequence"
+      " ConvInteger"
+      " DFT"
+      " DeformConv"
+      " DequantizeLinear"
+      " Det"
+      " DynamicQuantizeLinear"
+      " HammingWindow"
+      " HannWindow"
+      " MaxRoiPool"
+      " MaxUnpool"
+      " MelWeightMatrix"
+      " Multinomial"
+      " NonMaxSuppression"
+      " Optional"
+      " OptionalGetElement"
+      " OptionalHasElement"
+      " QLinearConv"
+      " QLinearMatMul"
+      " QuantizeLinear"
+      " RandomNormal"
+      " RandomNormalLike"
+      " RandomUniform"
+      " RandomUniformLike"
+      " RegexFullMatch"
+      " RoiAlign"
+      " STFT"
+      " SequenceAt"
+      " SequenceConstruct"
+      " SequenceEmpty"
+      " SequenceErase"
+      " SequenceInsert"
+      " SequenceLength"
+      " SplitToSequence"
+      " StringConcat"
+      " StringNormalizer"
+      " StringSplit"
+      " TfIdfVectorizer"
+      " Unique"
+      " Bernoulli "
       "SequenceMap"
-      " SoftmaxCrossEntropyLoss ";
+      " ";
   return Others.find(" " + std::string(node.op) + " ") != Others.npos;
 }
 

@@ -23,6 +23,7 @@ namespace {
 // clang-format off: the vectors come first
 #include MLBRIDGE_AOT_VECTOR
 #include "along_axis.h"
+#include "attention.h"
 #include "gemm.h"
 #include "classical.h"
 #include "convolution.h"

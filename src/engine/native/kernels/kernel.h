@@ -137,7 +137,7 @@
 
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
-// generic.h, indexed.h, spatial.h and classical.h document them. The busy ones are compiled for speed, the others for size.
+// generic.h, indexed.h, spatial.h, attention.h and classical.h document them. The busy ones are compiled for speed, the others for size.
 #define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble) \
   X(SpreadPlanes) X(Interpolate)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X)                                                            \
@@ -145,7 +145,7 @@
   X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(IntegerArg)       \
   X(IntegerTopK) X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)           \
   X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities)            \
-  X(MaxPool) X(GridSample)
+  X(MaxPool) X(GridSample) X(AttentionWindow) X(LinearAttention)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on

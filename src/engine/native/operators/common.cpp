@@ -123,8 +123,7 @@ Value *copy(Lowering &l, Value *x) {
   return y;
 }
 
-static Value *strided(Lowering &l, Value *x, const Shape &shape, const Integers &strides,
-                      int64_t first) {
+Value *strided(Lowering &l, Value *x, const Shape &shape, const Integers &strides, int64_t first) {
   Value *y = l.make(x->type, shape);
   if (y->count)
     l.emit(KernelId::CopyStrided, {y}, {x},

@@ -57,6 +57,8 @@ Value *expand(Lowering &l, Value *x, const Shape &shape);
 /// y[i] = x[start + i · step] along each dimension; x itself where nothing changes.
 Value *slice(Lowering &l, Value *x, const Shape &lengths, const Integers &starts,
              const Integers &steps);
+/// y[i] = x[first + Σ i · strides] in elements, a copy.
+Value *strided(Lowering &l, Value *x, const Shape &shape, const Integers &strides, int64_t first);
 /// Copies all of x into y, at `starts`.
 void place(Lowering &l, Value *y, Value *x, const Integers &starts);
 Value *fill(Lowering &l, ElementType type, const Shape &shape, Value *one);
@@ -65,8 +67,13 @@ Value *compare(Lowering &l, CompareOp op, Value *a, Value *b);
 /// Calls a kernel of broadcast operands, which takes loops after its first parameters.
 Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
                    std::initializer_list<Value *> reads, Integers first);
-/// Matrices a [..., m, k] and b [..., k, n] of floats, broadcast over what comes before.
-Value *matmul(Lowering &l, Value *a, Value *b);
+/// alpha a·b of matrices a [..., m, k] and b [..., k, n], or [..., n, k] if `transB`, broadcast
+/// over what comes before. Integers have neither alpha nor `transB`.
+Value *matmul(Lowering &l, Value *a, Value *b, bool transB = false, double alpha = 1);
+/// Elements of a matrix [k, n] of b's type, as Gemm takes it.
+int64_t packedSize(const Value *b, int64_t k, int64_t n);
+/// The operator Gemm.
+Status gemm(Lowering &l);
 /// Reduces along `axes` (sorted, in range); lengths of 1 stay if `keep`.
 Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const Integers &axes, bool keep);
 

@@ -14,11 +14,6 @@ namespace {
 /// Positions of Gemm's parameters; Conv and Windows have Applied at the same one.
 enum GemmParameter : size_t { CRow = 6, CColumn = 7, Alpha = 8, Beta = 9, Applied = 10 };
 
-int64_t packedSize(const Value *b, int64_t k, int64_t n) {
-  return b->type == ElementType::Float64 ? packedGemmSize<double>(k, n)
-                                         : packedGemmSize<float>(k, n);
-}
-
 /// `batch` matrices one after the other, as Gemm takes them.
 Value *pack(Lowering &l, Value *b, int64_t k, int64_t n, int64_t rowStride, int64_t columnStride,
             int64_t batch) {
@@ -80,6 +75,13 @@ Status integerGemm(Lowering &l, Value *a, Value *b, double alpha, double beta) {
   return l.give(y);
 }
 
+} // namespace
+
+int64_t packedSize(const Value *b, int64_t k, int64_t n) {
+  return b->type == ElementType::Float64 ? packedGemmSize<double>(k, n)
+                                         : packedGemmSize<float>(k, n);
+}
+
 Status gemm(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1), *c = l.in(2);
   if (a->rank() != 2 || b->rank() != 2)
@@ -113,6 +115,8 @@ Status gemm(Lowering &l) {
   return l.status();
 }
 
+namespace {
+
 Status matmulNode(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1);
   return l.give(isFloat(a->type) ? matmul(l, a, b) : integerProduct(l, a, b));
@@ -125,7 +129,7 @@ struct Factors {
   Shape batch, result;
 };
 
-bool readFactors(Lowering &l, Value *a, Value *b, Factors &f) {
+bool readFactors(Lowering &l, Value *a, Value *b, Factors &f, bool transB = false) {
   if (a->rank() == 0 || b->rank() == 0)
     return l.invalid("a scalar is no matrix");
   const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
@@ -134,6 +138,8 @@ bool readFactors(Lowering &l, Value *a, Value *b, Factors &f) {
     shapeA.insert(shapeA.begin(), 1);
   if (isColumn)
     shapeB.push_back(1);
+  else if (transB)
+    std::swap(shapeB[shapeB.size() - 2], shapeB.back());
   f.m = shapeA[shapeA.size() - 2], f.k = shapeA.back(), f.n = shapeB.back();
   if (shapeB[shapeB.size() - 2] != f.k)
     return misfit(l, a, b);
@@ -357,9 +363,10 @@ constexpr Operator Table[] = {
 
 } // namespace
 
-Value *matmul(Lowering &l, Value *a, Value *b) {
+Value *matmul(Lowering &l, Value *a, Value *b, bool transB, double alpha) {
   Factors f;
-  if (!readFactors(l, a, b, f))
+  transB = transB && b->rank() > 1;
+  if (!readFactors(l, a, b, f, transB))
     return a;
   Value *y = l.make(a->type, f.result);
   if (!isFloat(a->type)) {
@@ -367,11 +374,11 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
     return y;
   }
   const int64_t matrices = product(f.batchB->shape, 0, f.batchB->rank());
-  Value *packed = pack(l, b, f.k, f.n, f.n, 1, matrices);
+  Value *packed = pack(l, b, f.k, f.n, transB ? 1 : f.n, transB ? f.k : 1, matrices);
   // One matrix b for the whole batch of a is one product of many rows.
   const bool joins = matrices == 1;
   const int64_t rows = joins ? f.m * product(f.batch, 0, f.batch.size()) : f.m;
-  Integers p{rows, f.k, f.n, f.k, 1, f.n, 0, 0, real(1), real(0), number(Activation::None),
+  Integers p{rows, f.k, f.n, f.k, 1, f.n, 0, 0, real(alpha), real(0), number(Activation::None),
              0,    0,   0};
   if (!joins)
     for (size_t i = 0; i < f.batch.size(); ++i) {
