@@ -49,26 +49,28 @@ template <class Element>
 void packGemm(Element *packed, const Element *b, int64_t k, int64_t n, int64_t rowStride,
               int64_t columnStride) {
   constexpr int64_t Lanes = lanesOf<Element>();
-  // A line is a column, or a row of a block: `count` elements, then zeros up to whole vectors.
-  const auto line = [&packed](const Element *from, int64_t count, int64_t stride) {
-    if (stride == 1)
-      std::memcpy(packed, from, static_cast<size_t>(count) * sizeof(Element));
-    else
-      for (int64_t i = 0; i < count; ++i)
-        packed[i] = from[i * stride];
-    for (packed += count; count % Lanes != 0; ++count)
-      *packed++ = 0;
+  // Lines are columns, or rows of a block: `count` elements, then zeros up to whole vectors. They
+  // are taken a vector at a time if elements of several lines are neighbours.
+  const auto lines = [&packed](const Element *from, int64_t lineCount, int64_t lineStride,
+                               int64_t count, int64_t stride) {
+    const int64_t width = (count + Lanes - 1) / Lanes * Lanes;
+    const int64_t step = stride == 1 ? 1 : Lanes;
+    for (int64_t line = 0; line < lineCount; line += step) {
+      if (stride == 1)
+        std::memcpy(packed + line * width, from + line * lineStride,
+                    static_cast<size_t>(count) * sizeof(Element));
+      for (int64_t i = stride == 1 ? count : 0; i < width; ++i)
+        for (int64_t at = line; at < line + step && at < lineCount; ++at)
+          packed[at * width + i] = i < count ? from[at * lineStride + i * stride] : 0;
+    }
+    packed += lineCount * width;
   };
-  if (packedByColumns(k, n)) {
-    for (int64_t column = 0; column < n; ++column)
-      line(b + column * columnStride, k, rowStride);
-    return;
-  }
+  if (packedByColumns(k, n))
+    return lines(b, n, columnStride, k, rowStride);
   for (int64_t first = 0; first < n; first += Lanes * PanelsOfBlock) {
     const int64_t left = n - first;
     const int64_t count = left < Lanes * PanelsOfBlock ? left : Lanes * PanelsOfBlock;
-    for (int64_t row = 0; row < k; ++row)
-      line(b + row * rowStride + first * columnStride, count, columnStride);
+    lines(b + first * columnStride, k, rowStride, count, columnStride);
   }
 }
 
