@@ -154,42 +154,57 @@ template <class V> inline constexpr bool HasTiles = !IsArray<V>;
 template <class V> inline constexpr bool HasTiles = !IsArray<V> && sizeof(ElementOf<V>) == 4;
 #endif
 
-/// A block of `panels` panels, all rows of a, in little code: chain after chain of one panel.
+/// A block of `panels` panels, all rows of a, in little code: chain after chain of some rows and
+/// vectors, of which the last are computed again where there are fewer.
 template <class V, class E = ElementOf<V>>
 MLBRIDGE_SHARED void anyBlock(const E *a, int64_t rowStride, int64_t m, const E *b, int64_t bStride,
                               int64_t panels, int64_t k, const Epilogue<E> &e, int64_t column,
                               int64_t n) {
-  constexpr int M = IsArray<V> ? 1 : 8;
+  constexpr int M = IsArray<V> ? 1 : 4, W = IsArray<V> ? 1 : 2;
   const int64_t chains = panels == 1 ? 8 : panels == 2 ? 4 : 2;
-  for (int64_t end = column + panels * lanesOf<E>(); column < end && column < n;
-       column += V::Lanes, b += V::Lanes)
+  const int64_t end = column + panels * lanesOf<E>() < n ? column + panels * lanesOf<E>() : n;
+  for (; column < end; column += W * V::Lanes, b += W * V::Lanes)
     for (int64_t row = 0; row < m; row += M) {
+      const int64_t second = column + V::Lanes < end ? V::Lanes : 0;
       const E *x[M];
 #pragma GCC unroll 8
       for (int r = 0; r < M; ++r)
         x[r] = a + (row + r < m ? row + r : m - 1) * rowStride;
-      V sums[8][M];
+      V sums[8][M][W];
       for (int64_t s = 0; s < chains; ++s) {
-        V chain[M];
+        V chain[M][W];
 #pragma GCC unroll 8
         for (int r = 0; r < M; ++r)
-          chain[r] = V::broadcast(0);
-        for (int64_t i = s; i < k; i += chains) {
-          const V factor = V::load(b + i * bStride);
+#pragma GCC unroll 2
+          for (int w = 0; w < W; ++w)
+            chain[r][w] = V::broadcast(0);
+        const E *line = b + s * bStride;
+        for (int64_t i = s; i < k; i += chains, line += chains * bStride) {
+          V factor[W];
+#pragma GCC unroll 2
+          for (int w = 0; w < W; ++w)
+            factor[w] = V::load(line + w * second);
 #pragma GCC unroll 8
-          for (int r = 0; r < M; ++r)
-            chain[r] = V::fma(V::broadcast(x[r][i]), factor, chain[r]);
+          for (int r = 0; r < M; ++r) {
+            const V value = V::broadcast(x[r][i]);
+#pragma GCC unroll 2
+            for (int w = 0; w < W; ++w)
+              chain[r][w] = V::fma(value, factor[w], chain[r][w]);
+          }
         }
 #pragma GCC unroll 8
         for (int r = 0; r < M; ++r)
-          sums[s][r] = chain[r];
+#pragma GCC unroll 2
+          for (int w = 0; w < W; ++w)
+            sums[s][r][w] = chain[r][w];
       }
-      for (int r = 0; r < M && row + r < m; ++r) {
-        for (int64_t half = chains / 2; half; half /= 2)
-          for (int64_t s = 0; s < half; ++s)
-            sums[s][r] = sums[s][r] + sums[s + half][r];
-        finish(sums[0][r], e, row + r, column, n);
-      }
+      for (int r = 0; r < M && row + r < m; ++r)
+        for (int w = 0; w < W && column + w * V::Lanes < end; ++w) {
+          for (int64_t half = chains / 2; half; half /= 2)
+            for (int64_t s = 0; s < half; ++s)
+              sums[s][r][w] = sums[s][r][w] + sums[s + half][r][w];
+          finish(sums[0][r][w], e, row + r, column + w * V::Lanes, n);
+        }
     }
 }
 
@@ -230,8 +245,8 @@ MLBRIDGE_SHARED void multiply(const E *a, int64_t rowStride, int64_t m, const E 
   using L = typename LanesOf<V>::Type;
   if (bStride < 0 || (bStride == 0 && packedByColumns(k, n))) {
     const int64_t apart = bStride ? -bStride : (k + V::Lanes - 1) / V::Lanes * V::Lanes;
-    for (int64_t row = 0; row < m; ++row)
-      for (int64_t column = 0; column < n; ++column) {
+    for (int64_t column = 0; column < n; ++column)
+      for (int64_t row = 0; row < m; ++row) {
         const E sum = dot<V>(a + row * rowStride, b + column * apart, k);
         // One column of a vector, so that it is the same arithmetic.
         Epilogue<E> one = e;

@@ -27,15 +27,16 @@ struct Right {
 };
 
 /// Of `batch` matrices one after the other, for m rows of the left side. Constant ones are packed
-/// once and for all; others where that takes less time than it saves.
+/// once and for all; others where that takes less time than it saves. (Of few rows by a transposed
+/// matrix the sums are added in another order than of many.)
 Right rightSide(Lowering &l, Value *b, int64_t m, int64_t k, int64_t n, bool isTransposed,
                 int64_t batch) {
-  constexpr int64_t FewRows = 16, FewDots = 4, FewElements = 1 << 14;
+  constexpr int64_t FewDots = 4, FewRowBytes = 256, FewBytes = 1 << 16;
   const bool byColumns = packedByColumns(k, n);
   if (!b->isConstant()) {
     if (byColumns ? isTransposed || n == 1 : isTransposed && m <= FewDots)
       return {b, -k, k * n};
-    if (!byColumns && !isTransposed && (m <= FewRows || k * n <= FewElements))
+    if (!byColumns && !isTransposed && (m * width(b) <= FewRowBytes || k * n * width(b) <= FewBytes))
       return {b, n, k * n};
   }
   const int64_t size = packedSize(b, k, n);
@@ -77,8 +78,10 @@ bool isExactAsReal(const Value *a, const Value *b, int64_t k) {
 Value *integerProduct(Lowering &l, Value *a, Value *b) {
   const int64_t k = a->rank() ? a->shape.back() : 0;
   if (sizeOf(a->type) < 4 || (sizeOf(a->type) == 4 && isExactAsReal(a, b, k))) {
-    Value *wide = matmul(l, cast(l, a, ElementType::Float64), cast(l, b, ElementType::Float64));
-    return cast(l, wide, a->type);
+    constexpr ElementType Wide = ElementType::Float64;
+    Value *wideB = l.planner.packed(KernelId::Cast, Wide, b->shape, b,
+                                    {code(b->type), code(Wide), count(b)});
+    return cast(l, matmul(l, cast(l, a, Wide), wideB), a->type);
   }
   return matmul(l, a, b);
 }
