@@ -206,17 +206,18 @@ Status Planner::fold(size_t firstStep, uint32_t firstValue) {
   return Status();
 }
 
-Value *Planner::packed(KernelId kernel, const Shape &shape, Value *x, const Integers &parameters) {
+Value *Planner::packed(KernelId kernel, ElementType type, const Shape &shape, Value *x,
+                       const Integers &parameters) {
   SharedBytes *kept = nullptr;
   if (const onnx::Tensor *tensor = x->root->initializer) {
     Integers key{static_cast<int64_t>(kernel), static_cast<int64_t>(x->offset)};
     key.insert(key.end(), parameters.begin(), parameters.end());
     kept = &weights_.packed(tensor, std::move(key));
     if (*kept)
-      return constant(x->type, shape, *kept);
+      return constant(type, shape, *kept);
   }
   const size_t firstStep = steps_.size();
-  Value *y = make(x->type, shape);
+  Value *y = make(type, shape);
   emit(kernel, {y}, {x}, parameters);
   if (x->isConstant() && status_) // all of it is written: it needn't be zeroed
     fail(memory_[y].resize(std::max<size_t>(y->capacity, 64)));

@@ -93,9 +93,8 @@ bool isInOnnxRuntime(const onnx::Node &node) {
       " StringSplit"
       " TfIdfVectorizer"
       " Unique"
-      " Bernoulli "
-      "SequenceMap"
-      " ";
+      " Bernoulli"
+      " SequenceMap ";
   return Others.find(" " + std::string(node.op) + " ") != Others.npos;
 }
 

@@ -197,7 +197,7 @@ TYPED_TEST(Accuracy, Gemm) {
           x = static_cast<E>(normal(source));
       packGemm(packed.data(), b.data(), k, n, n, 1);
       run<E>(KernelId::GemmF32, {y.data(), a.data(), packed.data(), c.data()},
-             {m, k, n, k, 1, n, 0, 1, real(1), real(1), int64_t(Activation::Tanh), 0, 0, 0});
+             {m, k, n, k, 0, n, 0, 1, real(1), real(1), int64_t(Activation::Tanh), 0, 0, 0});
       for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n; ++j) {
           Real sum = Real(c[size_t(j)]), magnitude = std::fabs(sum);

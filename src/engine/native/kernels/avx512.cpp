@@ -13,7 +13,7 @@ const ChosenKernel Avx512Kernels[] = {
     MLBRIDGE_CHOSEN(Conv) MLBRIDGE_CHOSEN(Windows)
     MLBRIDGE_CHOSEN(Add) MLBRIDGE_CHOSEN(Sub) MLBRIDGE_CHOSEN(Mul) MLBRIDGE_CHOSEN(Exp)
     MLBRIDGE_CHOSEN(Relu) MLBRIDGE_CHOSEN(Sigmoid) MLBRIDGE_CHOSEN(Tanh) MLBRIDGE_CHOSEN(Softmax)
-    MLBRIDGE_CHOSEN(ScatterAddRows)
+    MLBRIDGE_CHOSEN(ScatterAddRows) {KernelId::GemmF64, &kernels::Gemm<kernels::Avx512::F64>},
     {KernelId::Count, nullptr}};
 // clang-format on
 

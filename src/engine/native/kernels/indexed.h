@@ -92,15 +92,30 @@ inline void ScatterNd(Operands o, Parameters p) {
   }
 }
 
-/// The numbers are unsigned, and wrap.
+/// The numbers are unsigned, and wrap. Those of 32 bits are multiplied by four.
 template <class Element>
 MLBRIDGE_INLINE void multiplyMatrices(Element *y, const Element *a, const Element *b, int64_t m,
                                       int64_t k, int64_t n) {
+  typedef uint32_t Four __attribute__((vector_size(16)));
+  constexpr int Parts = 4;
   for (int64_t row = 0; row < m; ++row, y += n, a += k) {
-    for (int64_t column = 0; column < n; ++column)
+    int64_t first = 0;
+    if constexpr (sizeof(Element) == 4)
+      for (; first + 4 * Parts <= n; first += 4 * Parts) {
+        Four sums[Parts] = {};
+        for (int64_t i = 0; i < k; ++i)
+#pragma GCC unroll 4
+          for (int part = 0; part < Parts; ++part) {
+            Four factor;
+            __builtin_memcpy(&factor, b + i * n + first + 4 * part, sizeof factor);
+            sums[part] += factor * a[i];
+          }
+        __builtin_memcpy(y + first, sums, sizeof sums);
+      }
+    for (int64_t column = first; column < n; ++column)
       y[column] = 0;
     for (int64_t i = 0; i < k; ++i)
-      for (int64_t column = 0; column < n; ++column)
+      for (int64_t column = first; column < n; ++column)
         y[column] += a[i] * b[i * n + column];
   }
 }

@@ -39,9 +39,9 @@
 // void Gemm(Operands, Parameters)` over a vector class.
 //
 // ---- matrices -----------------------------------------------------------------------------------
-// Gemm          {y, a, packed b, c?}  y = activation(alpha a·b + beta c), for each of a batch.
+// Gemm          {y, a, b, c?}  y = activation(alpha a·b + beta c), for each of a batch.
 //               A row of y depends on its row of a alone, not on how many there are.
-//               {m, k, n, row stride of a, column stride of a, row stride of y,
+//               {m, k, n, row stride of a, stride of b, row stride of y,
 //                row stride of c, column stride of c (0 or 1),
 //                real alpha, real beta, Activation, its real alpha, its real beta,
 //                batch rank, then for each of its dimensions, outermost first:

@@ -260,8 +260,8 @@ TYPED_TEST(Identity, MatrixProducts) {
     std::vector<int64_t> p = {m,
                               k,
                               n,
-                              transposed ? 1 : k,
-                              transposed ? m : 1,
+                              k,
+                              0,
                               n,
                               c == 4   ? n
                               : c == 2 ? 1
@@ -275,10 +275,18 @@ TYPED_TEST(Identity, MatrixProducts) {
                               batch > 1};
     if (batch > 1)
       p.insert(p.end(), {batch, m * k, packed, 0, m * n});
-    same<E>(KernelId::GemmF32,
-            {out<E>(m * n * batch), in(numbers<E>(m * k * batch, round % 8 == 7 ? 3 : 0)), in(b),
-             c ? in(numbers<E>(m * n)) : none()},
-            p);
+    const std::vector<E> a = numbers<E>(m * k * batch, round % 8 == 7 ? 3 : 0);
+    const auto added = c ? in(numbers<E>(m * n)) : none();
+    same<E>(KernelId::GemmF32, {out<E>(m * n * batch), in(a), in(b), added}, p);
+    // Not packed: by columns, or by rows, where the results are those of the packed matrix.
+    if (batch > 1)
+      p[16] = k * n;
+    p[4] = -k;
+    if (k > 0)
+      same<E>(KernelId::GemmF32, {out<E>(m * n * batch), in(a), in(plain), added}, p);
+    p[4] = n;
+    if (!packedByColumns(k, n))
+      same<E>(KernelId::GemmF32, {out<E>(m * n * batch), in(a), in(plain), added}, p);
     same<E>(KernelId::PackGemmF32, {out<E>(packed * batch), in(plain)},
             {k, n, transposed ? 1 : n, transposed ? k : 1, batch, k * n});
   }
@@ -525,7 +533,7 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
       {KernelId::GatherElements, {4, 1, 1}, {1}, {}, 2},
       {KernelId::ScatterElements, {10, 1, 1, 1}, {1, 1}, {}, 2},
       {KernelId::IntegerMatMul, {1, 1}, {1, 1}, {}},
-      {KernelId::GemmF32, {1, 1, 1, 1, 1, 1, 0, 0, one, 0, 0, 0, 0}, {1, block, 0, 1}, {}},
+      {KernelId::GemmF32, {1, 1, 1, 1, 0, 1, 0, 0, one, 0, 0, 0, 0}, {1, block, 0, 1}, {}},
   };
   for (const Case &c : cases)
     for (const Table &table : others()) {

@@ -14,11 +14,30 @@ namespace {
 /// Positions of Gemm's parameters; Conv and Windows have Applied at the same one.
 enum GemmParameter : size_t { CRow = 6, CColumn = 7, Alpha = 8, Beta = 9, Applied = 10 };
 
-/// `batch` matrices one after the other, as Gemm takes them.
-Value *pack(Lowering &l, Value *b, int64_t k, int64_t n, int64_t rowStride, int64_t columnStride,
-            int64_t batch) {
-  return l.planner.packed(pick(KernelId::PackGemmF32, b->type), {batch, packedSize(b, k, n)}, b,
-                          {k, n, rowStride, columnStride, batch, k * n});
+/// The right side of a product as Gemm takes it: matrices [k, n] and their strides.
+struct Right {
+  Value *value;
+  int64_t stride; ///< as Gemm's parameter
+  int64_t apart;  ///< from one matrix to the next
+};
+
+/// Of `batch` matrices one after the other, for m rows of the left side. Constant ones are packed
+/// once and for all; others where that takes less time than it saves. (Of few rows by a transposed
+/// matrix the sums are added in another order than of many.)
+Right rightSide(Lowering &l, Value *b, int64_t m, int64_t k, int64_t n, bool isTransposed,
+                int64_t batch) {
+  constexpr int64_t FewDots = 4, FewRowBytes = 256, FewBytes = 1 << 16;
+  const bool byColumns = packedByColumns(k, n);
+  if (!b->isConstant()) {
+    if (byColumns ? isTransposed || n == 1 : isTransposed && m <= FewDots)
+      return {b, -k, k * n};
+    if (!byColumns && !isTransposed && (m * width(b) <= FewRowBytes || k * n * width(b) <= FewBytes))
+      return {b, n, k * n};
+  }
+  const int64_t size = packedSize(b, k, n);
+  return {l.planner.packed(pick(KernelId::PackGemmF32, b->type), {batch, size}, b,
+                           {k, n, isTransposed ? 1 : n, isTransposed ? k : 1, batch, k * n}),
+          0, size};
 }
 
 Refused misfit(Lowering &l, const Value *a, const Value *b) {
@@ -54,8 +73,10 @@ bool isExactAsReal(const Value *a, const Value *b, int64_t k) {
 Value *integerProduct(Lowering &l, Value *a, Value *b) {
   const int64_t k = a->rank() ? a->shape.back() : 0;
   if (sizeOf(a->type) < 4 || (sizeOf(a->type) == 4 && isExactAsReal(a, b, k))) {
-    Value *wide = matmul(l, cast(l, a, ElementType::Float64), cast(l, b, ElementType::Float64));
-    return cast(l, wide, a->type);
+    constexpr ElementType Wide = ElementType::Float64;
+    Value *wideB = l.planner.packed(KernelId::Cast, Wide, b->shape, b,
+                                    {code(b->type), code(Wide), count(b)});
+    return cast(l, matmul(l, cast(l, a, Wide), wideB), a->type);
   }
   return matmul(l, a, b);
 }
@@ -106,11 +127,13 @@ Status gemm(Lowering &l) {
   if (!isFloat(a->type))
     return integerGemm(l, transA ? transpose(l, a, {1, 0}) : a,
                        transB ? transpose(l, b, {1, 0}) : b, alpha, beta);
+  if (transA && m > 1 && k > 1)
+    a = transpose(l, a, {1, 0});
+  const Right right = rightSide(l, b, m, k, n, transB, 1);
   Value *y = l.output(0, a->type, {m, n});
-  Value *packed = pack(l, b, k, n, transB ? 1 : n, transB ? k : 1, 1);
-  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, c},
-         {m, k, n, transA ? 1 : k, transA ? m : 1, n, cRow, cColumn, real(alpha),
-          real(c ? beta : 0), number(Activation::None), 0, 0, 0});
+  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, right.value, c},
+         {m, k, n, k, right.stride, n, cRow, cColumn, real(alpha), real(c ? beta : 0),
+          number(Activation::None), 0, 0, 0});
   l.planner.countMultiplyAdds(static_cast<uint64_t>(m * k * n));
   return l.status();
 }
@@ -368,26 +391,27 @@ Value *matmul(Lowering &l, Value *a, Value *b, bool transB, double alpha) {
   transB = transB && b->rank() > 1;
   if (!readFactors(l, a, b, f, transB))
     return a;
-  Value *y = l.make(a->type, f.result);
   if (!isFloat(a->type)) {
+    Value *y = l.make(a->type, f.result);
     multiplyIntegers(l, y, {a, b, nullptr, nullptr}, f);
     return y;
   }
   const int64_t matrices = product(f.batchB->shape, 0, f.batchB->rank());
-  Value *packed = pack(l, b, f.k, f.n, transB ? 1 : f.n, transB ? f.k : 1, matrices);
   // One matrix b for the whole batch of a is one product of many rows.
   const bool joins = matrices == 1;
   const int64_t rows = joins ? f.m * product(f.batch, 0, f.batch.size()) : f.m;
-  Integers p{rows, f.k, f.n, f.k, 1, f.n, 0, 0, real(alpha), real(0), number(Activation::None),
-             0,    0,   0};
+  const Right right = rightSide(l, b, rows, f.k, f.n, transB, matrices);
+  Value *y = l.make(a->type, f.result);
+  Integers p{rows, f.k,     f.n,     f.k, right.stride, f.n, 0, 0,
+             real(alpha), real(0), number(Activation::None), 0, 0, 0};
   if (!joins)
     for (size_t i = 0; i < f.batch.size(); ++i) {
       ++p[13];
       p.insert(p.end(), {f.batch[i], batchStride(f.batch, i, f.batchA, f.m * f.k),
-                         batchStride(f.batch, i, f.batchB, packedSize(b, f.k, f.n)), 0,
+                         batchStride(f.batch, i, f.batchB, right.apart), 0,
                          f.m * f.n * product(f.batch, i + 1, f.batch.size())});
     }
-  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, nullptr}, p);
+  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, right.value, nullptr}, p);
   l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(f.k));
   return y;
 }
