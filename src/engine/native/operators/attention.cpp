@@ -93,20 +93,10 @@ struct Product {
 };
 
 void multiply(Lowering &l, const Product &p) {
-  Integers parameters{p.m,
-                      p.k,
-                      p.n,
-                      p.aRow,
-                      1,
-                      p.yRow,
-                      p.cRow,
-                      p.cColumn,
-                      real(p.alpha),
-                      real(p.c ? 1 : 0),
-                      number(p.activation),
-                      0,
-                      0,
-                      3};
+  Integers parameters{
+      p.m,    p.k,    p.n,       p.aRow,
+      0, // packed
+      p.yRow, p.cRow, p.cColumn, real(p.alpha), real(p.c ? 1 : 0), number(p.activation), 0, 0, 3};
   for (size_t i = 0; i < 3; ++i)
     parameters.insert(parameters.end(),
                       {p.heads[i], p.aApart[i], p.bApart[i], p.cApart[i], p.yApart[i]});
