@@ -48,7 +48,7 @@ enum class IntegerOp : int64_t {
 };
 enum class UnaryOp : int64_t { Neg, Abs, Sign, Not, Invert, IsNaN, IsInf, IsPosInf, IsNegInf };
 /// TopK inserts so many; of more it makes a heap.
-constexpr int64_t MostInserted = 32;
+constexpr int64_t MostInserted = 64;
 enum class ReduceOp : int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
 
 } // namespace mlbridge::native
@@ -446,7 +446,7 @@ inline void IntegerReduce(Operands o, Parameters p) {
 }
 
 /// A number as an integer, in the same order. NaN is what `nan` says.
-inline int64_t keyAt(const void *x, int64_t type, int64_t i, int64_t nan) {
+MLBRIDGE_OUTLINE inline int64_t keyAt(const void *x, int64_t type, int64_t i, int64_t nan) {
   if (!isReal(type))
     return orderedAt(x, type, i);
   double value;
@@ -559,16 +559,21 @@ inline void TopK(Operands o, Parameters p) {
       const int64_t key = keyAt(x, type, i * inner, INT64_MAX);
       return largest ? key : ~key;
     };
-    if (count > MostInserted) {
-      for (int64_t i = 0; i < n; ++i)
+    const auto next = [&](int64_t i, int64_t worst) {
+      i = nextBetter(type, x, i, n, inner, worst, largest);
+      if (keys && i < n)
         keys[i] = keyOf(i);
-      bestOf(indices, count, n, inner, [&](int64_t a, int64_t b) {
+      return i;
+    };
+    if (count > MostInserted) {
+      for (int64_t i = 0; i < count; ++i)
+        keys[i] = keyOf(i);
+      const auto before = [&](int64_t a, int64_t b) {
         return keys[a] == keys[b] ? a < b : keys[a] > keys[b];
-      });
+      };
+      bestOf(indices, count, n, inner, before, next);
     } else if (count > 0) {
-      insertBest(indices, count, n, inner, keyOf, [&](int64_t i, int64_t worst) {
-        return nextBetter(type, x, i, n, inner, worst, largest);
-      });
+      insertBest(indices, count, n, inner, keyOf, next);
     }
     for (int64_t m = 0; m < count; ++m)
       moveOne(element(o[0], type, to + m * inner), element(x, type, indices[m * inner] * inner),

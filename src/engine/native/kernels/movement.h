@@ -70,9 +70,10 @@ MLBRIDGE_INLINE void eachRow(int64_t rank, const int64_t *dimensions, const Body
 }
 
 /// The numbers of the best k of n, sorted, `stride` apart: a heap whose root is the worst of them.
-template <class Before>
+/// `next(i, worst)` is the first from i on that may be better.
+template <class Before, class Next>
 MLBRIDGE_INLINE void bestOf(int64_t *best, int64_t k, int64_t n, int64_t stride,
-                            const Before &before) {
+                            const Before &before, const Next &next) {
   const auto sink = [&](int64_t at, int64_t size, int64_t number) {
     for (;;) {
       int64_t child = 2 * at + 1;
@@ -90,7 +91,7 @@ MLBRIDGE_INLINE void bestOf(int64_t *best, int64_t k, int64_t n, int64_t stride,
     best[i * stride] = i;
   for (int64_t i = k / 2; i-- > 0;)
     sink(i, k, best[i * stride]);
-  for (int64_t i = k; k > 0 && i < n; ++i)
+  for (int64_t i = k; k > 0 && (i = next(i, best[0])) < n; ++i)
     if (before(i, best[0]))
       sink(0, k, i);
   for (int64_t i = k; i-- > 1;) {
