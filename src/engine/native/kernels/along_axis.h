@@ -253,67 +253,7 @@ template <class V> MLBRIDGE_INLINE void LogSoftmax(Operands operands, Parameters
   expSums<V>(operands, p, ExpSum::LogSoftmax);
 }
 
-// ---- orders -------------------------------------------------------------------------------------
-
-/// True if a comes before b among the greatest (or the least); NaN is greatest.
-template <class E> MLBRIDGE_INLINE bool precedes(E a, E b, bool largest) {
-  if (largest)
-    return a > b || (a != a && b == b);
-  return a < b || (b != b && a == a);
-}
-
-template <class V> MLBRIDGE_INLINE void argBest(Operands operands, Parameters p, bool largest) {
-  using E = ElementOf<V>;
-  int64_t *y = static_cast<int64_t *>(operands[0]);
-  const E *x = static_cast<const E *>(operands[1]);
-  const int64_t outer = p[0], n = p[1], inner = p[2];
-  const bool last = p[3] != 0;
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) {
-      const E *values = x + o * n * inner + i;
-      int64_t best = 0;
-      E value = values[0];
-      for (int64_t j = 1; j < n; ++j) {
-        const E next = values[j * inner];
-        // NaN wins, for the least as well.
-        const bool better = largest ? next > value : next < value;
-        const bool nan = next != next;
-        if (better || (nan && (value == value || last)) || (last && (next == value))) {
-          if (value != value && !nan)
-            continue;
-          best = j;
-          value = next;
-        }
-      }
-      y[o * inner + i] = best;
-    }
-}
-template <class V> MLBRIDGE_INLINE void ArgMax(Operands operands, Parameters p) {
-  argBest<V>(operands, p, true);
-}
-template <class V> MLBRIDGE_INLINE void ArgMin(Operands operands, Parameters p) {
-  argBest<V>(operands, p, false);
-}
-
-template <class V> MLBRIDGE_INLINE void TopK(Operands operands, Parameters p) {
-  using E = ElementOf<V>;
-  E *values = static_cast<E *>(operands[0]);
-  int64_t *indices = static_cast<int64_t *>(operands[1]);
-  const E *x = static_cast<const E *>(operands[2]);
-  const int64_t outer = p[0], n = p[1], inner = p[2], k = p[3] < n ? p[3] : n;
-  const bool largest = p[4] != 0;
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) {
-      const E *from = x + o * n * inner + i;
-      const int64_t to = o * k * inner + i;
-      bestOf(indices + to, k, n, inner, [&](int64_t a, int64_t b) {
-        const E va = from[a * inner], vb = from[b * inner];
-        return precedes(va, vb, largest) || (!precedes(vb, va, largest) && a < b);
-      });
-      for (int64_t j = 0; j < k; ++j)
-        values[to + j * inner] = from[indices[to + j * inner] * inner];
-    }
-}
+// ---- sums so far -------------------------------------------------------------------------------------
 
 template <class V> MLBRIDGE_INLINE void CumSum(Operands operands, Parameters p) {
   using E = ElementOf<V>;

@@ -93,48 +93,47 @@ inline void ScatterNd(Operands o, Parameters p) {
 }
 
 /// The numbers are unsigned, and wrap. Those of 32 bits are multiplied by four.
-template <class Element>
+template <class Element, class Part>
 MLBRIDGE_INLINE void multiplyMatrices(Element *y, const Element *a, const Element *b, int64_t m,
                                       int64_t k, int64_t n) {
-  typedef uint32_t Four __attribute__((vector_size(16)));
-  constexpr int Parts = 4;
+  constexpr int64_t Parts = 4, Each = sizeof(Part) / sizeof(Element);
   for (int64_t row = 0; row < m; ++row, y += n, a += k) {
     int64_t first = 0;
-    if constexpr (sizeof(Element) == 4)
-      for (; first + 4 * Parts <= n; first += 4 * Parts) {
-        Four sums[Parts] = {};
-        for (int64_t i = 0; i < k; ++i)
+    for (; first + Parts * Each <= n; first += Parts * Each) {
+      Part sums[Parts] = {};
+      for (int64_t i = 0; i < k; ++i)
 #pragma GCC unroll 4
-          for (int part = 0; part < Parts; ++part) {
-            Four factor;
-            __builtin_memcpy(&factor, b + i * n + first + 4 * part, sizeof factor);
-            sums[part] += factor * a[i];
-          }
-        __builtin_memcpy(y + first, sums, sizeof sums);
-      }
-    for (int64_t column = first; column < n; ++column)
-      y[column] = 0;
-    for (int64_t i = 0; i < k; ++i)
-      for (int64_t column = first; column < n; ++column)
-        y[column] += a[i] * b[i * n + column];
+        for (int64_t part = 0; part < Parts; ++part) {
+          Part factor;
+          __builtin_memcpy(&factor, b + i * n + first + part * Each, sizeof factor);
+          sums[part] += factor * a[i];
+        }
+      __builtin_memcpy(y + first, sums, sizeof sums);
+    }
+    for (; first < n; ++first) {
+      y[first] = 0;
+      for (int64_t i = 0; i < k; ++i)
+        y[first] += a[i] * b[i * n + first];
+    }
   }
 }
 
-template <class Element> inline void wideMatMul(Operands o, Parameters p) {
+template <class Element, class Part> inline void wideMatMul(Operands o, Parameters p) {
   const int64_t m = p[3], k = p[4], n = p[5];
   auto *y = static_cast<Element *>(o[0]);
   eachRow<2>(p[2] + 1, p + 8, [&](const int64_t *at) {
-    multiplyMatrices(y, static_cast<const Element *>(o[1]) + at[0],
+    multiplyMatrices<Element, Part>(y, static_cast<const Element *>(o[1]) + at[0],
                      static_cast<const Element *>(o[2]) + at[1], m, k, n);
     y += m * n;
   });
 }
 
 inline void IntegerMatMul(Operands o, Parameters p) {
+  typedef uint32_t Four __attribute__((vector_size(16)));
   if (widthOf(p[0]) == 4)
-    return wideMatMul<uint32_t>(o, p);
+    return wideMatMul<uint32_t, Four>(o, p);
   if (widthOf(p[0]) == 8)
-    return wideMatMul<uint64_t>(o, p);
+    return wideMatMul<uint64_t, uint64_t>(o, p);
   const int64_t rank = p[2], m = p[3], k = p[4], n = p[5];
   auto *y = static_cast<int32_t *>(o[0]);
   const auto at = [](const void *base, int64_t type, int64_t i) -> int32_t {

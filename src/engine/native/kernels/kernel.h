@@ -94,10 +94,6 @@
 // Reduce*       {y [outer, inner], x}  {outer, n, inner}
 // CountLess     {y [outer], a, b}  {or equal (0, 1), outer, n, stride of a between rows, in a row
 //               (0 or 1), of b between rows, in a row}: of each row of n, how often a < b.
-// ArgMax ArgMin {y int64 [outer, inner], x}  {outer, n, inner, last (0 or 1: which of equals)}.
-//               NaN wins, the first or last of them.
-// TopK          {values [outer, k, inner], indices int64, x}  {outer, n, inner, k, largest (0, 1)}
-//               Sorted; of equals the lower index first; NaN counts as greatest.
 // CumSum        {y, x}  {outer, n, inner, exclusive, reverse}
 // Softmax LogSoftmax  {y, x}  {outer, n, inner}; may work in place.
 //
@@ -127,7 +123,7 @@
   X(Gemm) X(PackGemm) X(Lstm) X(Gru) X(Rnn) X(Conv) X(Windows)                                                        \
   MLBRIDGE_NATIVE_FLOAT_UNARY(X) MLBRIDGE_NATIVE_FLOAT_BINARY(X)                                   \
   X(ReduceSum) X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2)       \
-  X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(CountLess) X(ArgMax) X(ArgMin) X(TopK)   \
+  X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(CountLess)                               \
   X(CumSum) X(Softmax) X(LogSoftmax) X(LayerNorm) X(RmsNorm) X(BatchNorm) X(GroupNorm)             \
   X(ScatterAddRows) X(ScatterMulRows) X(ScatterMaxRows) X(ScatterMinRows)
 
@@ -138,14 +134,15 @@
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
 // generic.h, indexed.h, spatial.h, attention.h and classical.h document them. The busy ones are compiled for speed, the others for size.
-#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble) \
-  X(SpreadPlanes) X(Interpolate)
-#define MLBRIDGE_NATIVE_RARE_KERNELS(X)                                                            \
-  X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero)     \
-  X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(IntegerArg)       \
-  X(IntegerTopK) X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)           \
-  X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities)            \
-  X(MaxPool) X(GridSample) X(AttentionWindow) X(LinearAttention)
+#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) \
+  X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble) X(SpreadPlanes) \
+  X(Interpolate) X(BestIndex) X(TopK)
+#define MLBRIDGE_NATIVE_RARE_KERNELS(X) \
+  X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero) \
+  X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(Accumulate) \
+  X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul) X(TakeEntry) X(PutEntry) \
+  X(PackRecurrent) X(Lookup) X(CoupledProbabilities) X(MaxPool) X(GridSample) \
+  X(AttentionWindow) X(LinearAttention)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on
