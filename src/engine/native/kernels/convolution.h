@@ -63,7 +63,7 @@ template <class V> MLBRIDGE_INLINE void Conv(Operands operands, Parameters p) {
         if (const int64_t more = count % V::Lanes; count > V::Lanes && packedByColumns(k, more))
           count -= more; // a product of few columns takes less than a panel of them
         packWindows<V>(packed, x, offsets, k, first, count, p);
-        multiply<V>(w + group * m * k, k, 1, m, packed, k, count,
+        multiply<V>(w + group * m * k, k, m, packed, 0, k, count,
                     {y + first, n, bias ? bias + group * m : nullptr, 1, 0, 1, 1, relu});
       }
       if (!relu)
