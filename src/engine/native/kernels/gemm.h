@@ -151,8 +151,12 @@ MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t columnStride, 
   constexpr int C1 = Many ? S : S > 4 ? 4 : S;
   // Several rows.
   constexpr int WN = Many ? (W == 4 ? 2 : W) : 1;
-  constexpr int CN = Many ? S : 2;
-  constexpr int MN = Many ? (W == 4 ? 6 : W == 3 ? 4 : 3) : AccumulatorsOf<V> >= 6 ? 3 : 1;
+  constexpr int CN = Many ? (S > 4 ? 4 : S) : 2;
+  constexpr int MN = Many                     ? (W == 4 || W == 1 ? 6
+                                                 : W == 3         ? 4
+                                                                  : 3)
+                     : AccumulatorsOf<V> >= 6 ? 3
+                                              : 1;
   if (columnStride != 1)
     return anyBlock<typename LanesOf<V>::Type>(a, rowStride, columnStride, m, b, W, k, e, column,
                                                n);

@@ -125,13 +125,13 @@
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
 // generic.h, indexed.h, classical.h and attention.h document them. The busy ones are compiled for speed, the others for size.
-#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble)
+#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble) X(RotaryEmbedding)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X)                                                            \
   X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero)     \
   X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(IntegerArg)       \
   X(IntegerTopK) X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)           \
   X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities)        \
-  X(AttentionWindow) X(LinearAttention)
+  X(AttentionWindow) X(LinearAttention) X(TensorScatter)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on
