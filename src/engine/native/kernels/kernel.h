@@ -136,13 +136,13 @@
 // generic.h, indexed.h, spatial.h, attention.h and classical.h document them. The busy ones are compiled for speed, the others for size.
 #define MLBRIDGE_NATIVE_BUSY_KERNELS(X) \
   X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble) X(SpreadPlanes) \
-  X(Interpolate) X(BestIndex) X(TopK)
+  X(Interpolate) X(BestIndex) X(TopK) X(RotaryEmbedding)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X) \
   X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero) \
   X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(Accumulate) \
   X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul) X(TakeEntry) X(PutEntry) \
   X(PackRecurrent) X(Lookup) X(CoupledProbabilities) X(MaxPool) X(GridSample) \
-  X(AttentionWindow) X(LinearAttention)
+  X(AttentionWindow) X(LinearAttention) X(TensorScatter)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on

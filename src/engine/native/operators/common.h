@@ -16,6 +16,10 @@ inline int64_t code(ElementType type) { return static_cast<int64_t>(type); }
 template <typename E> int64_t number(E enumerator) { return static_cast<int64_t>(enumerator); }
 inline int64_t width(const Value *value) { return static_cast<int64_t>(sizeOf(value->type)); }
 inline int64_t count(const Value *value) { return static_cast<int64_t>(value->count); }
+/// Failures: the shapes of the inputs are not what is expected, or an attribute's value is not.
+Refused misfit(Lowering &l, std::string_view expected);
+Refused wrong(Lowering &l, const char *attribute, int64_t value);
+Refused wrong(Lowering &l, const char *attribute, std::string_view value);
 /// A tensor around one of its dimensions: [outer, n, inner].
 struct Along {
   size_t axis = 0;

@@ -19,6 +19,7 @@ struct Term {
 };
 
 struct Equation {
+  std::string_view text;
   std::vector<std::string> terms;
   std::string result;
   bool hasResult = false;
@@ -28,7 +29,7 @@ bool isLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 
 /// Splits a text into terms; the ellipsis becomes one character, '.'.
 bool readEquation(Lowering &l, Equation &out) {
-  const std::string_view text = l.text("equation", "");
+  const std::string_view text = out.text = l.text("equation", "");
   std::string term;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == ' ')
@@ -47,12 +48,12 @@ bool readEquation(Lowering &l, Equation &out) {
     } else if (isLetter(text[i])) {
       term += text[i];
     } else {
-      return l.invalid("its attribute 'equation' is '", text, "'");
+      return wrong(l, "equation", text);
     }
   }
   (out.hasResult ? out.result : out.terms.emplace_back()) = std::move(term);
   if (out.terms.size() != l.inputs.size())
-    return l.invalid("its attribute 'equation' is '", text, "' for ", l.inputs.size(), " inputs");
+    return wrong(l, "equation", text);
   return bool(l.status());
 }
 
@@ -104,12 +105,11 @@ private:
       std::string &term = equation.terms[i];
       const Value *x = l_.in(i);
       if (!x)
-        return l_.invalid("an input is missing");
+        return misfit(l_, "no input that is left out");
       const bool hasEllipsis = term.find('.') != term.npos;
       const size_t letters = term.size() - hasEllipsis;
       if (hasEllipsis ? letters > x->rank() : letters != x->rank())
-        return l_.invalid("input ", i, " of shape ", toString(x->shape),
-                          " has not the dimensions '", hasEllipsis ? "..." : "", term, "'");
+        return misfit(l_, "dimensions for '" + std::string(equation.text) + "'");
       if (hasEllipsis)
         ellipsis = std::max(ellipsis, x->rank() - letters);
       spread(term, x->rank() - letters);
@@ -117,8 +117,7 @@ private:
         int64_t &length = lengths_[index(term[d])];
         ++occurrences[index(term[d])];
         if (length != 1 && x->shape[d] != 1 && x->shape[d] != length)
-          return l_.invalid("a letter of its equation stands for lengths of ", length, " and ",
-                            x->shape[d]);
+          return misfit(l_, "dimensions for '" + std::string(equation.text) + "'");
         if (length == 1)
           length = x->shape[d];
       }
@@ -130,12 +129,12 @@ private:
         if (occurrences[index(c)] == 1)
           result += c;
     } else if (ellipsis && result.find('.') == result.npos) {
-      return l_.invalid("its equation's result lacks the '...' of the inputs");
+      return wrong(l_, "equation", equation.text);
     }
     spread(result, ellipsis);
     for (const char c : result)
       if (occurrences[index(c)] == 0 || std::count(result.begin(), result.end(), c) != 1)
-        return l_.invalid("its equation's result has a letter that no input has, or has one twice");
+        return wrong(l_, "equation", equation.text);
     for (size_t i = 0; i < equation.terms.size(); ++i)
       terms_.push_back(termOf(equation.terms[i], l_.in(i)));
     return bool(l_.status());

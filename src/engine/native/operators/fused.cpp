@@ -75,8 +75,7 @@ template <bool IsRms> Status skipNormalization(Lowering &l) {
   if (!l.status())
     return l.status();
   if (sum->shape != x->shape || count(scale) != n || (beta && count(beta) != n))
-    return l.invalid("a skip of ", toString(l.in(1)->shape), ", a scale, beta or bias don't fit ",
-                     toString(x->shape));
+    return misfit(l, "a skip like the input, and a scale, beta and bias of its last dimension");
   const int64_t rows = n ? count(x) / n : 0, epsilon = real(l.real("epsilon", 1e-12F));
   Value *y = l.output(0, x->type, x->shape);
   l.setResult(3, sum);

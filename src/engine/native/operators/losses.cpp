@@ -17,10 +17,9 @@ Status lossOf(Lowering &l, Value *logs) {
   const bool isMean = reduction == "mean";
   if (logs->rank() < 2 || target->shape != wanted ||
       (weight && weight->shape != Shape{logs->shape[1]}))
-    return l.invalid("targets ", toString(target->shape), " or weights don't fit an input of ",
-                     toString(logs->shape));
+    return misfit(l, "[N, C, ...], a class for each of [N, ...], and weights [C]");
   if (!isMean && reduction != "sum" && reduction != "none")
-    return l.invalid("its attribute 'reduction' is '", reduction, "'");
+    return wrong(l, "reduction", reduction);
   Value *classes = cast(l, target, ElementType::Int64), *isIgnored = nullptr;
   if (l.attribute("ignore_index")) {
     const auto number = [&](int64_t value) { return l.constantOf<int64_t>({}, {value}); };
@@ -65,7 +64,7 @@ Status negativeLogLikelihoodLoss(Lowering &l) { return lossOf(l, l.in(0)); }
 Status softmaxCrossEntropyLoss(Lowering &l) {
   Value *x = l.in(0);
   if (x->rank() < 2)
-    return l.invalid("it takes [N, C, ...], not ", toString(x->shape));
+    return misfit(l, "[N, C, ...] and a class for each of [N, ...]");
   const Along at(x, 1);
   Value *logs = l.output(1, x->type, x->shape);
   l.emit(pick(KernelId::LogSoftmaxF32, x->type), {logs}, {x}, {at.outer, at.n, at.inner});
