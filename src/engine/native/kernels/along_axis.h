@@ -208,7 +208,7 @@ MLBRIDGE_SHARED E sumOfExp(E *y, const E *x, int64_t n, E shift) {
   for (int64_t i = 0; i < n;)
 #pragma GCC unroll 2
     for (int part = 0; part < Parts && i < n; ++part, i += L::Lanes) {
-      const L e = exp(loadUpTo<L>(x + i, n - i) - by);
+      const L e = expOfNegative(loadUpTo<L>(x + i, n - i) - by);
       if (y)
         storeUpTo(e, y + i, n - i);
       parts[part] = parts[part] + firstLanes(e, n - i);

@@ -248,6 +248,8 @@ inline void Where(Operands o, Parameters p) {
         whereRow(y, c, a, b, n, 1, 1, 1);
       else if (last[1] == 1 && last[2] == 1 && last[3] == 0)
         whereRow(y, c, a, b, n, 1, 1, 0);
+      else if (last[1] == 0 && last[*c ? 2 : 3] == 1)
+        __builtin_memcpy(y, *c ? a : b, static_cast<size_t>(n) * sizeof(T));
       else
         whereRow(y, c, a, b, n, last[1], last[2], last[3]);
       y += n;

@@ -145,7 +145,7 @@ bool readBias(Lowering &l, ElementType type, const Shape &scores, const Window &
   }
   if (mask) {
     if (mask->type == ElementType::Bool)
-      mask = where(l, mask, l.constantReal(type, 0), none);
+      mask = unary(l, KernelId::LogF32, cast(l, mask, type)); // 0 or −infinity
     else if (mask->type != type)
       return l.unsupported("a mask of ", name(mask->type), " for scores of ", name(type));
     if (mask->rank() && mask->shape.back() < keys) { // those that it leaves out are masked
@@ -244,8 +244,8 @@ Value *attend(Lowering &l, const Attention &a) {
   const bool isAsked = l.wants(3), isCapped = a.cap > 0;
   const bool isRawAsked = isAsked && a.mode == 0 && isCapped;
   const bool isFused = a.added.value && !isCapped && (!isAsked || a.mode > 1);
-  const bool isOne = queries == 1 && packedByColumns(q.size, 1);
-  // Keys times one query need no packing: the scores are a column.
+  // Keys times one query need no packing, the scores are a column: fast for whole steps of `dot`.
+  const bool isOne = queries == 1 && q.size > 0 && q.size % (4 * lanesOf<float>()) == 0;
   const Heads &left = isOne ? k : q;
   const Heads packed = packHeads(l, isOne ? q : k, true);
   const Apart shared{packed.ofBatch, packed.ofHead, 0}, ofKeys{k.ofBatch, k.ofHead, 0};

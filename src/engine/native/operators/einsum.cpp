@@ -68,6 +68,12 @@ void spread(std::string &term, size_t count) {
   term.replace(at, 1, all);
 }
 
+std::string together(const std::string &a, const std::string &b, const std::string &c) {
+  std::string all = a;
+  all += b;
+  return all += c;
+}
+
 class Sum {
 public:
   explicit Sum(Lowering &l) : l_(l) { lengths_.fill(1); }
@@ -208,19 +214,19 @@ private:
         onlyB += c;
     const int64_t n = size(batch), rows = size(onlyA), columns = size(onlyB), k = size(summed);
     const bool isProduct = !summed.empty() && (rows != 1 || columns != 1);
-    Value *left = arranged(a, batch + onlyA + summed), *right = nullptr;
+    Value *left = arranged(a, together(batch, onlyA, summed)), *right = nullptr;
     Value *y = nullptr;
     if (isProduct) {
-      right = arranged(b, batch + summed + onlyB);
+      right = arranged(b, together(batch, summed, onlyB));
       y = matmul(l_, l_.view(left, {n, rows, k}), l_.view(right, {n, k, columns}));
     } else {
-      right = arranged(b, batch + onlyB + summed);
+      right = arranged(b, together(batch, onlyB, summed));
       y = arithmetic(l_, KernelId::MulF32, IntegerOp::Mul, l_.view(left, {n, rows, 1, k}),
                      l_.view(right, {n, 1, columns, k}));
       if (!summed.empty())
         y = sum(y, {3});
     }
-    Term term{nullptr, batch + onlyA + onlyB};
+    Term term{nullptr, together(batch, onlyA, onlyB)};
     Shape shape;
     for (const char c : term.letters)
       shape.push_back(lengths_[index(c)]);
