@@ -22,9 +22,11 @@ const Operator *findOperator(std::string_view domain, std::string_view name, int
   };
   if (domain.empty())
     look({&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
-          &ControlOperators, &ShapeOperators});
+          &ControlOperators, &ShapeOperators, &QuantizedOperators});
   else if (domain == "ai.onnx.ml")
     look({&ClassicalOperators, &TreeOperators});
+  else if (domain == "com.microsoft")
+    look({&RuntimeQuantizedOperators});
   return best;
 }
 

@@ -30,7 +30,7 @@ struct Operator {
   /// The type of each input: T, one of `types`, the same for all T; U any, the same for all U; A
   /// any; I int32 or int64; L int64; B bool. In lower case it may be left out. A '*' at the end:
   /// the last one repeated.
-  char inputs[9];
+  char inputs[10];
   uint16_t types;
   uint8_t outputs;  ///< at most, or AnyNumber
   bool halfAsFloat; ///< float16 is computed as float32 and rounded
@@ -57,7 +57,9 @@ Status checkAttributes(const Operator &op, const onnx::Node &node);
 
 // One table for each file in operators/.
 extern const Span<const Operator> ElementwiseOperators, MatrixOperators, MovementOperators,
-    ReductionOperators, ControlOperators, ShapeOperators;
+    ReductionOperators, ControlOperators, ShapeOperators, QuantizedOperators;
+/// Those of ONNX Runtime's own domain, com.microsoft.
+extern const Span<const Operator> RuntimeQuantizedOperators;
 /// The operators of the domain ai.onnx.ml.
 extern const Span<const Operator> ClassicalOperators, TreeOperators;
 

@@ -26,6 +26,7 @@ namespace {
 #include "gemm.h"
 #include "classical.h"
 #include "indexed.h"
+#include "quantized.h"
 #include "recurrent.h"
 // clang-format on
 using namespace mlbridge::native::kernels;

@@ -2,6 +2,7 @@
 // The kernels that don't gain from vectors and are seldom called: compiled for size.
 #include "engine/native/kernels/classical.h"
 #include "engine/native/kernels/indexed.h"
+#include "engine/native/kernels/quantized.h"
 
 namespace mlbridge::native {
 

@@ -6,6 +6,7 @@
 #include "along_axis.h"
 #include "elementwise.h"
 #include "gemm.h"
+#include "quantized.h"
 #include "recurrent.h"
 
 namespace mlbridge::native {
