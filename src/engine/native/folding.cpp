@@ -97,7 +97,10 @@ static uint64_t slowestOf(KernelId kernel) {
   MLBRIDGE_BOTH(ReduceSum) MLBRIDGE_BOTH(ReduceMean) MLBRIDGE_BOTH(ReduceMax)
   MLBRIDGE_BOTH(ReduceMin) MLBRIDGE_BOTH(CumSum)
   case KernelId::Compare:
+  case KernelId::Dequantize:
   case KernelId::Gather:
+  case KernelId::PackBytes:
+  case KernelId::Quantize:
   case KernelId::Where:
     return 12;
   case KernelId::CopyStrided:

@@ -31,7 +31,10 @@ struct Value {
   const void *settled = nullptr;             ///< what the value is in this plan
   const onnx::Tensor *initializer = nullptr; ///< where a constant root comes from
   int producer = -1;                         ///< the last step that wrote it
-  uint32_t uses = 0; ///< by nodes and as an output of the graph; 0 for an inner value
+  /// What a result of DequantizeLinear was made of; null for others.
+  Value *quantized = nullptr, *scale = nullptr, *zero = nullptr;
+  int64_t scaledAxis = 0; ///< of a scale with more than one element
+  uint32_t uses = 0;      ///< by nodes and as an output of the graph; 0 for an inner value
   /// Nobody knows its type and shape before values are settled; see Planner::settle.
   bool isUnknown = false;
 

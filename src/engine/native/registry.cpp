@@ -23,11 +23,12 @@ const Operator *findOperator(std::string_view domain, std::string_view name, int
   if (domain.empty())
     look({&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
           &ControlOperators, &ShapeOperators, &ConvolutionOperators, &PoolingOperators,
-          &ResizeOperators, &AttentionOperators, &EinsumOperators, &LossOperators});
+          &ResizeOperators, &AttentionOperators, &EinsumOperators, &LossOperators,
+          &QuantizedOperators});
   else if (domain == "ai.onnx.ml")
     look({&ClassicalOperators, &TreeOperators});
   else if (domain == "com.microsoft")
-    look({&FusedOperators});
+    look({&FusedOperators, &RuntimeQuantizedOperators});
   else if (domain == "ai.onnx.preview")
     look({&PreviewOperators});
   return best;

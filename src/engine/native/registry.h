@@ -43,7 +43,7 @@ struct Operator {
   /// The type of each input: T, one of `types`, the same for all T; U any, the same for all U; A
   /// any; I int32 or int64; L int64; B bool. In lower case it may be left out. A '*' at the end:
   /// the last one repeated.
-  char inputs[9] = {};
+  char inputs[10] = {};
   uint8_t outputs; ///< at most, or AnyNumber
   uint16_t types;
   bool halfAsFloat; ///< float16 is computed as float32 and rounded
@@ -69,12 +69,12 @@ Status checkAttributes(const Operator &op, const onnx::Node &node);
 
 // One table for each file in operators/.
 extern const Span<const Operator> ElementwiseOperators, MatrixOperators, MovementOperators,
-    ReductionOperators, ControlOperators, ShapeOperators;
+    ReductionOperators, ControlOperators, ShapeOperators, QuantizedOperators;
 extern const Span<const Operator> ConvolutionOperators, PoolingOperators, ResizeOperators;
 /// Transformers, and what is composed of other operators' kernels.
 extern const Span<const Operator> AttentionOperators, EinsumOperators, LossOperators;
 /// The operators of the domain com.microsoft that ONNX Runtime writes, and of ai.onnx.preview.
-extern const Span<const Operator> FusedOperators, PreviewOperators;
+extern const Span<const Operator> FusedOperators, RuntimeQuantizedOperators, PreviewOperators;
 /// The operators of the domain ai.onnx.ml.
 extern const Span<const Operator> ClassicalOperators, TreeOperators;
 

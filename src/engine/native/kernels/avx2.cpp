@@ -21,6 +21,7 @@ const ChosenKernel Avx2Kernels[] = {
     MLBRIDGE_CHOSEN(LogSoftmax) MLBRIDGE_CHOSEN(LayerNorm) MLBRIDGE_CHOSEN(RmsNorm)
     MLBRIDGE_CHOSEN(BatchNorm) MLBRIDGE_CHOSEN(ScatterAddRows) MLBRIDGE_CHOSEN(ScatterMaxRows)
     MLBRIDGE_CHOSEN_HALF(F32FromF16) MLBRIDGE_CHOSEN_HALF(F16FromF32) MLBRIDGE_CHOSEN_F64(Gemm)
+    MLBRIDGE_CHOSEN_HALF(Quantize) MLBRIDGE_CHOSEN_HALF(Dequantize) MLBRIDGE_CHOSEN_HALF(IntegerGemm)
     {KernelId::Count, nullptr}};
 // clang-format on
 

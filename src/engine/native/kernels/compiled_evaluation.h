@@ -28,6 +28,7 @@ namespace {
 #include "classical.h"
 #include "convolution.h"
 #include "indexed.h"
+#include "quantized.h"
 #include "recurrent.h"
 #include "spatial.h"
 // clang-format on

@@ -129,7 +129,9 @@
 
 // Kernels for other types that gain from vectors, `template <class Isa> void F32FromF16(...)`.
 // F32FromF16 F16FromF32  {y, x}  {count}; to nearest, ties to even.
-#define MLBRIDGE_NATIVE_VECTOR_KERNELS(X) X(F32FromF16) X(F16FromF32)
+// Those of quantized.h: Quantize Dequantize IntegerGemm.
+#define MLBRIDGE_NATIVE_VECTOR_KERNELS(X)                                                          \
+  X(F32FromF16) X(F16FromF32) X(Quantize) X(Dequantize) X(IntegerGemm)
 
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
@@ -142,7 +144,7 @@
   X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(Accumulate) \
   X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul) X(TakeEntry) X(PutEntry) \
   X(PackRecurrent) X(Lookup) X(CoupledProbabilities) X(MaxPool) X(GridSample) \
-  X(AttentionWindow) X(LinearAttention) X(TensorScatter)
+  X(AttentionWindow) X(LinearAttention) X(TensorScatter) X(PackBytes) X(QuantizationOf)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on

@@ -522,7 +522,8 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
       {KernelId::Fmod, {10, 0}, {1, 1}, {}},
       {KernelId::GatherElements, {4, 1, 1}, {1}, {}, 2},
       {KernelId::ScatterElements, {10, 1, 1, 1}, {1, 1}, {}, 2},
-      {KernelId::IntegerMatMul, {1, 1}, {1, 1}, {}},
+      {KernelId::IntegerMatMul, {3, 1, 1, 1}, {1, 1}, {}},
+      {KernelId::IntegerGemm, {1, 1, 1, 1, 5, 0, 0, 0, 0, 0}, {1, 128}, {}},
       {KernelId::GemmF32, {1, 1, 1, 1, 0, 1, 0, 0, one, 0, 0, 0, 0}, {1, block, 0, 1}, {}},
   };
   for (const Case &c : cases)
@@ -530,15 +531,9 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
       std::vector<std::vector<float>> results;
       for (const int64_t rank : {int64_t(2), MostLoops}) {
         std::vector<int64_t> p = c.before;
-        if (c.id == KernelId::IntegerMatMul) { // the sizes of a matrix, and a last loop
-          p.insert(p.end(), {rank, 1, 1, 1, 0, 0});
-        } else {
-          p.push_back(rank);
-        }
+        p.push_back(rank);
         const std::vector<int64_t> all = loops(rank, c.strides);
         p.insert(p.end(), all.begin(), all.end());
-        if (c.id == KernelId::IntegerMatMul)
-          p.insert(p.end(), {1, 0, 0});
         std::vector<std::vector<float>> memory;
         std::vector<void *> operands;
         for (int i = 0; i < 6; ++i) {
@@ -548,8 +543,9 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
         }
         for (std::vector<float> &m : memory)
           operands.push_back(m.data());
-        if (c.id == KernelId::IntegerMatMul)
-          operands[3] = operands[4] = nullptr;
+        operands.push_back(nullptr);
+        if (c.id == KernelId::IntegerGemm)
+          operands[3] = operands[4] = operands[5] = nullptr;
         if (c.id == KernelId::GemmF32)
           operands[3] = nullptr;
         table.kernels[static_cast<size_t>(c.id)](operands.data(), p.data());

@@ -3,6 +3,7 @@
 #include "engine/native/kernels/attention.h"
 #include "engine/native/kernels/classical.h"
 #include "engine/native/kernels/indexed.h"
+#include "engine/native/kernels/quantized.h"
 #include "engine/native/kernels/spatial.h"
 
 namespace mlbridge::native {

@@ -7,6 +7,7 @@
 #include "convolution.h"
 #include "elementwise.h"
 #include "gemm.h"
+#include "quantized.h"
 #include "recurrent.h"
 
 namespace mlbridge::native {

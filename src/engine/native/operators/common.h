@@ -78,6 +78,24 @@ Value *matmul(Lowering &l, Value *a, Value *b, bool transB = false, double alpha
 int64_t packedSize(const Value *b, int64_t k, int64_t n);
 /// The operator Gemm.
 Status gemm(Lowering &l);
+/// A product of matrices [..., m, k] and [..., k, n], or of a row or column.
+struct Factors {
+  int64_t m = 0, k = 0, n = 0;
+  Value *batchA = nullptr, *batchB = nullptr; ///< views that have the batch's dimensions only
+  Shape batch, result;
+  /// Elements between matrices along dimension i of the batch.
+  int64_t strideA(size_t i) const { return stride(i, batchA, m * k); }
+  int64_t strideB(size_t i) const { return stride(i, batchB, k * n); }
+  int64_t stride(size_t i, const Value *v, int64_t matrix) const;
+};
+/// b is [..., n, k] if `transB`.
+bool readFactors(Lowering &l, Value *a, Value *b, Factors &f, bool transB = false);
+/// The product of floats that stand for bytes, by way of these; null if they don't, or on failure.
+/// b is [n, k] if it is transposed; `bias` is of floats, one or n.
+Value *quantizedProduct(Lowering &l, Value *a, Value *b, bool isTransposed, Value *bias);
+/// If x is a product of bytes, used here only, the product becomes one of floats, times `scale`
+/// and plus `bias`, where they aren't null. Null if it can't be.
+Value *fuseIntoBytes(Lowering &l, Value *x, Value *scale, Value *bias);
 /// Reduces along `axes` (sorted, in range); lengths of 1 stay if `keep`.
 Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const Integers &axes, bool keep);
 

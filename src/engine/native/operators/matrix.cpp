@@ -46,14 +46,6 @@ Refused misfit(Lowering &l, const Value *a, const Value *b) {
                    " don't fit each other");
 }
 
-/// Elements between matrices along dimension i of the batch; `v` has the batch's own dimensions.
-int64_t batchStride(const Shape &batch, size_t i, const Value *v, int64_t matrix) {
-  const size_t lead = batch.size() - v->rank();
-  if (i < lead || v->shape[i - lead] == 1)
-    return 0;
-  return matrix * product(v->shape, i - lead + 1, v->rank());
-}
-
 /// True if float64 is exact: sums of k products stay below 2^53.
 bool isExactAsReal(const Value *a, const Value *b, int64_t k) {
   const auto most = [](const Value *v) {
@@ -128,6 +120,9 @@ Status gemm(Lowering &l) {
   if (!isFloat(a->type))
     return integerGemm(l, transA ? transpose(l, a, {1, 0}) : a,
                        transB ? transpose(l, b, {1, 0}) : b, alpha, beta);
+  if (!transA && alpha == 1 && (!c || (beta == 1 && cRow == 0)))
+    if (Value *y = quantizedProduct(l, a, b, transB, c))
+      return l.give(y);
   if (transA && m > 1 && k > 1)
     a = transpose(l, a, {1, 0});
   const Right right = rightSide(l, b, m, k, n, transB, 1);
@@ -143,76 +138,17 @@ namespace {
 
 Status matmulNode(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1);
+  if (Value *y = quantizedProduct(l, a, b, false, nullptr))
+    return l.give(y);
   return l.give(isFloat(a->type) ? matmul(l, a, b) : integerProduct(l, a, b));
 }
 
-/// A product of matrices [..., m, k] and [..., k, n], or of a row or column.
-struct Factors {
-  int64_t m = 0, k = 0, n = 0;
-  Value *batchA = nullptr, *batchB = nullptr; ///< views that have the batch's dimensions only
-  Shape batch, result;
-};
-
-bool readFactors(Lowering &l, Value *a, Value *b, Factors &f, bool transB = false) {
-  if (a->rank() == 0 || b->rank() == 0)
-    return l.invalid("a scalar is no matrix");
-  const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
-  Shape shapeA = a->shape, shapeB = b->shape;
-  if (isRow)
-    shapeA.insert(shapeA.begin(), 1);
-  if (isColumn)
-    shapeB.push_back(1);
-  else if (transB)
-    std::swap(shapeB[shapeB.size() - 2], shapeB.back());
-  f.m = shapeA[shapeA.size() - 2], f.k = shapeA.back(), f.n = shapeB.back();
-  if (shapeB[shapeB.size() - 2] != f.k)
-    return misfit(l, a, b);
-  f.batchA = l.view(a, Shape(shapeA.begin(), shapeA.end() - 2));
-  f.batchB = l.view(b, Shape(shapeB.begin(), shapeB.end() - 2));
-  if (!l.broadcast({f.batchA, f.batchB}, f.batch))
-    return false;
-  f.result = f.batch;
-  if (!isRow)
-    f.result.push_back(f.m);
-  if (!isColumn)
-    f.result.push_back(f.n);
-  return true;
-}
-
-/// `reads`: a, b, and their zeros, which may be null.
-void multiplyIntegers(Lowering &l, Value *y, const Values &reads, const Factors &f) {
-  const auto isVector = [](const Value *zero) { return zero && zero->count != 1; };
-  Integers loops{code(reads[0]->type),
-                 code(reads[1]->type),
-                 static_cast<int64_t>(f.batch.size()),
-                 f.m,
-                 f.k,
-                 f.n,
-                 isVector(reads[2]),
-                 isVector(reads[3])};
+void multiplyIntegers(Lowering &l, Value *y, Value *a, Value *b, const Factors &f) {
+  Integers loops{code(a->type), f.m, f.k, f.n, static_cast<int64_t>(f.batch.size())};
   for (size_t i = 0; i < f.batch.size(); ++i)
-    loops.insert(loops.end(), {f.batch[i], batchStride(f.batch, i, f.batchA, f.m * f.k),
-                               batchStride(f.batch, i, f.batchB, f.k * f.n)});
-  loops.insert(loops.end(), {1, 0, 0});
-  l.emit(KernelId::IntegerMatMul, {y}, reads, loops);
+    loops.insert(loops.end(), {f.batch[i], f.strideA(i), f.strideB(i)});
+  l.emit(KernelId::IntegerMatMul, {y}, {a, b}, loops);
   l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(f.k));
-}
-
-Status integerMatMul(Lowering &l) {
-  Value *a = l.in(0), *b = l.in(1), *zeroA = l.in(2), *zeroB = l.in(3);
-  for (const Value *v : {a, b, zeroA, zeroB})
-    if (v && sizeOf(v->type) != 1)
-      return l.invalid("it takes int8 and uint8");
-  if (a->rank() < 2 || b->rank() < 2)
-    return misfit(l, a, b);
-  Factors f;
-  if (!readFactors(l, a, b, f))
-    return l.status();
-  if ((zeroA && zeroA->count != 1 && count(zeroA) != f.m) ||
-      (zeroB && zeroB->count != 1 && count(zeroB) != f.n))
-    return l.unsupported("zero points of another shape than a scalar's, rows' or columns'");
-  multiplyIntegers(l, l.output(0, ElementType::Int32, f.result), {a, b, zeroA, zeroB}, f);
-  return l.status();
 }
 
 struct AppliedActivation {
@@ -379,13 +315,45 @@ Status rnn(Lowering &l) { return recurrent(l, {KernelId::RnnF32, 1, 1, "tanh", "
 constexpr Operator Table[] = {
     {"Gemm", 7, "TTt", Numbers, 1, true, gemm, "alpha beta transA transB"},
     {"MatMul", 1, "TT", Numbers, 1, true, matmulNode},
-    {"MatMulInteger", 10, "AAaa", Fixed, 1, false, integerMatMul},
     {"LSTM", 7, "TTTtattt", Reals, 3, true, lstm, MLBRIDGE_RECURRENT " input_forget"},
     {"GRU", 7, "TTTtat", Reals, 2, true, gru, MLBRIDGE_RECURRENT " linear_before_reset"},
     {"RNN", 7, "TTTtat", Reals, 2, true, rnn, MLBRIDGE_RECURRENT},
 };
 
 } // namespace
+
+int64_t Factors::stride(size_t i, const Value *v, int64_t matrix) const {
+  const size_t lead = batch.size() - v->rank();
+  if (i < lead || v->shape[i - lead] == 1)
+    return 0;
+  return matrix * product(v->shape, i - lead + 1, v->rank());
+}
+
+bool readFactors(Lowering &l, Value *a, Value *b, Factors &f, bool transB) {
+  if (a->rank() == 0 || b->rank() == 0)
+    return l.invalid("a scalar is no matrix");
+  const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
+  Shape shapeA = a->shape, shapeB = b->shape;
+  if (isRow)
+    shapeA.insert(shapeA.begin(), 1);
+  if (isColumn)
+    shapeB.push_back(1);
+  else if (transB)
+    std::swap(shapeB[shapeB.size() - 2], shapeB.back());
+  f.m = shapeA[shapeA.size() - 2], f.k = shapeA.back(), f.n = shapeB.back();
+  if (shapeB[shapeB.size() - 2] != f.k)
+    return misfit(l, a, b);
+  f.batchA = l.view(a, Shape(shapeA.begin(), shapeA.end() - 2));
+  f.batchB = l.view(b, Shape(shapeB.begin(), shapeB.end() - 2));
+  if (!l.broadcast({f.batchA, f.batchB}, f.batch))
+    return false;
+  f.result = f.batch;
+  if (!isRow)
+    f.result.push_back(f.m);
+  if (!isColumn)
+    f.result.push_back(f.n);
+  return true;
+}
 
 Value *matmul(Lowering &l, Value *a, Value *b, bool transB, double alpha) {
   Factors f;
@@ -394,7 +362,7 @@ Value *matmul(Lowering &l, Value *a, Value *b, bool transB, double alpha) {
     return a;
   if (!isFloat(a->type)) {
     Value *y = l.make(a->type, f.result);
-    multiplyIntegers(l, y, {a, b, nullptr, nullptr}, f);
+    multiplyIntegers(l, y, a, b, f);
     return y;
   }
   const int64_t matrices = product(f.batchB->shape, 0, f.batchB->rank());
@@ -409,8 +377,7 @@ Value *matmul(Lowering &l, Value *a, Value *b, bool transB, double alpha) {
   if (!joins)
     for (size_t i = 0; i < f.batch.size(); ++i) {
       ++p[13];
-      p.insert(p.end(), {f.batch[i], batchStride(f.batch, i, f.batchA, f.m * f.k),
-                         batchStride(f.batch, i, f.batchB, right.apart), 0,
+      p.insert(p.end(), {f.batch[i], f.strideA(i), f.stride(i, f.batchB, right.apart), 0,
                          f.m * f.n * product(f.batch, i + 1, f.batch.size())});
     }
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, right.value, nullptr}, p);
