@@ -522,7 +522,7 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
       {KernelId::Fmod, {10, 0}, {1, 1}, {}},
       {KernelId::GatherElements, {4, 1, 1}, {1}, {}, 2},
       {KernelId::ScatterElements, {10, 1, 1, 1}, {1, 1}, {}, 2},
-      {KernelId::IntegerMatMul, {3, 1, 1, 1}, {1, 1}, {}},
+      {KernelId::IntegerMatMul, {4, 1, 1, 1}, {1, 1}, {}},
       {KernelId::IntegerGemm, {1, 1, 1, 1, 5, 0, 0, 0, 0, 0}, {1, 128}, {}},
       {KernelId::GemmF32, {1, 1, 1, 1, 0, 1, 0, 0, one, 0, 0, 0, 0}, {1, block, 0, 1}, {}},
   };
