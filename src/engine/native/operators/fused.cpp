@@ -71,7 +71,7 @@ template <bool IsRms> Status skipNormalization(Lowering &l) {
   Value *sum = binary(l, KernelId::AddF32, x, l.in(1));
   if (bias)
     sum = binary(l, KernelId::AddF32, sum, bias);
-  const int64_t n = x->rank() ? x->shape.back() : 0;
+  const int64_t n = x->rank() ? x->shape.back() : -1;
   if (!l.status())
     return l.status();
   if (sum->shape != x->shape || count(scale) != n || (beta && count(beta) != n))
