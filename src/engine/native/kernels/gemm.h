@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Matrix products. The order of operations of an element of the result depends on k, n and its
 // column alone:
-// - In panels, packed or not, the products of rows k = s (mod S) of b are summed in chain s, one after the
+// - In panels, packed or not, the products of rows k = s (mod S) of b are summed in chain s, one
+// after the
 //   other from zero, and the S chains by halves (s and s + S/2, and so on). S is 8, 4, 2, 2 in a
 //   block of 1, 2, 3, 4 panels. How many columns and rows are computed at a time is up to the
 //   registers.
@@ -216,7 +217,8 @@ MLBRIDGE_INLINE E dot(const E *x, const E *b, int64_t k) {
     using L = typename LanesOf<V>::Type;
     E sums[Step] = {};
     for (int64_t i = 0; i < k || i % V::Lanes; ++i) // as if padded
-      L::fma(L::broadcast(i < k ? x[i] : 0), L::broadcast(i < k ? b[i] : 0), L::load(sums + i % Step))
+      L::fma(L::broadcast(i < k ? x[i] : 0), L::broadcast(i < k ? b[i] : 0),
+             L::load(sums + i % Step))
           .store(sums + i % Step);
     return sumByHalves<V>(sums, Step);
   } else {

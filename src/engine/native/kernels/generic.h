@@ -13,7 +13,8 @@
 // Fmod           {y, a, b}  {type (float32, float64), whether the sign is that of b (0: of a),
 //                rank, as above}
 // IntegerReduce  {y [outer, inner], x}  {ReduceOp, type, outer, n, inner}
-// BestIndex      {y int64 [outer, inner], x}  {type, outer, n, inner, last (0 or 1: which of equals),
+// BestIndex      {y int64 [outer, inner], x}  {type, outer, n, inner, last (0 or 1: which of
+// equals),
 //                largest (0, 1)}  NaN wins, the first or last of them.
 // TopK           {values [outer, k, inner], indices int64, x, workspace (n int64)?}
 //                {type, outer, n, inner, k, largest (0, 1)}

@@ -123,7 +123,7 @@ template <class Element, class Part> inline void wideMatMul(Operands o, Paramete
   auto *y = static_cast<Element *>(o[0]);
   eachRow<2>(p[2] + 1, p + 8, [&](const int64_t *at) {
     multiplyMatrices<Element, Part>(y, static_cast<const Element *>(o[1]) + at[0],
-                     static_cast<const Element *>(o[2]) + at[1], m, k, n);
+                                    static_cast<const Element *>(o[2]) + at[1], m, k, n);
     y += m * n;
   });
 }

@@ -36,7 +36,8 @@ Right rightSide(Lowering &l, Value *b, int64_t m, int64_t k, int64_t n, bool isT
   if (!b->isConstant()) {
     if (byColumns ? isTransposed || n == 1 : isTransposed && m <= FewDots)
       return {b, -k, k * n};
-    if (!byColumns && !isTransposed && (m * width(b) <= FewRowBytes || k * n * width(b) <= FewBytes))
+    if (!byColumns && !isTransposed &&
+        (m * width(b) <= FewRowBytes || k * n * width(b) <= FewBytes))
       return {b, n, k * n};
   }
   const int64_t size = packedSize(b, k, n);
@@ -79,8 +80,8 @@ Value *integerProduct(Lowering &l, Value *a, Value *b) {
   const int64_t k = a->rank() ? a->shape.back() : 0;
   if (sizeOf(a->type) < 4 || (sizeOf(a->type) == 4 && isExactAsReal(a, b, k))) {
     constexpr ElementType Wide = ElementType::Float64;
-    Value *wideB = l.planner.packed(KernelId::Cast, Wide, b->shape, b,
-                                    {code(b->type), code(Wide), count(b)});
+    Value *wideB =
+        l.planner.packed(KernelId::Cast, Wide, b->shape, b, {code(b->type), code(Wide), count(b)});
     return cast(l, matmul(l, cast(l, a, Wide), wideB), a->type);
   }
   return matmul(l, a, b);
@@ -395,8 +396,9 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
   const int64_t rows = joins ? f.m * product(f.batch, 0, f.batch.size()) : f.m;
   const Right right = rightSide(l, b, rows, f.k, f.n, false, matrices);
   Value *y = l.make(a->type, f.result);
-  Integers p{rows, f.k,     f.n,     f.k, right.stride, f.n, 0, 0,
-             real(1), real(0), number(Activation::None), 0, 0, 0};
+  Integers p{
+      rows, f.k, f.n, f.k, right.stride, f.n, 0, 0, real(1), real(0), number(Activation::None),
+      0,    0,   0};
   if (!joins)
     for (size_t i = 0; i < f.batch.size(); ++i) {
       ++p[13];
