@@ -74,7 +74,7 @@ MLBRIDGE_INLINE void eachRow(int64_t rank, const int64_t *dimensions, const Body
 template <class Before, class Next>
 MLBRIDGE_INLINE void bestOf(int64_t *best, int64_t k, int64_t n, int64_t stride,
                             const Before &before, const Next &next) {
-  const auto sink = [&](int64_t at, int64_t size, int64_t number) {
+  const auto sink = [&](int64_t at, int64_t size, int64_t number) MLBRIDGE_OUTLINE {
     for (;;) {
       int64_t child = 2 * at + 1;
       if (child >= size)
