@@ -158,10 +158,14 @@ MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t columnStride, 
                                                n);
   int64_t row = 0;
   if constexpr (MN > 1)
-    for (; row + MN <= m; row += MN)
+    while (m >= MN && m - row > (e.c == e.y ? MN - 1 : MN / 2)) {
+      // Some rows are computed again, if y may be, rather than many one by one.
+      row = row < m - MN ? row : m - MN;
       for (int w = 0; w < W; w += WN)
         tile<V, MN, WN, S, CN>(a + row * rowStride, rowStride, b + w * V::Lanes, Width, k, e, row,
                                column + w * V::Lanes, n);
+      row += MN;
+    }
   for (; row < m; ++row)
     for (int w = 0; w < W; w += W1)
       tile<V, 1, W1, S, C1>(a + row * rowStride, rowStride, b + w * V::Lanes, Width, k, e, row,
