@@ -2,7 +2,8 @@
 // Kernels for images and signals, without vectors. A plane has three dimensions, of which the first
 // ones may be 1. A "type" is float32 or float64 unless stated.
 //
-// SpreadPlanes   {y, x}  {width (4, 8), fill, planes, three lengths of x, three places in y of x's first
+// SpreadPlanes   {y, x}  {width (4, 8), fill, planes, three lengths of x, three places in y of x's
+// first
 //                element (may be negative), three distances in y between neighbours of x, two
 //                lengths of y, phases, columns of a phase, period}
 //                What lies outside of y is left out, and the rest filled. The last dimension is
@@ -166,8 +167,8 @@ inline void Interpolate(Operands o, Parameters p) {
 inline void cubicWeights(double t, double a, double *weights) {
   for (int i = 0; i < 4; ++i) {
     const double d = __builtin_fabs(t + 1 - i);
-    weights[i] = d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1
-                        : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+    weights[i] =
+        d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
   }
 }
 

@@ -27,8 +27,8 @@ bool readTriples(Lowering &l, const char *name, size_t first, int64_t least,
   for (Triple *side : sides)
     for (size_t d = first; d < 3; ++d, ++i) {
       if (list[i] < least || list[i] > MostLength)
-        return l.invalid("its attribute '", name, "' is ", list, "; each must be ", least,
-                         " … 2^31");
+        return l.invalid("its attribute '", name, "' has the number ", list[i], "; each must be ",
+                         least, " … 2^31");
       (*side)[d] = list[i];
     }
   return true;
@@ -43,7 +43,8 @@ struct Spread {
 };
 
 /// `channels`: how many planes a window goes through. `isRead`: whole vectors are read.
-Spread spread(Lowering &l, Value *x, const Sliding &s, int64_t channels, bool isRead, int64_t fill) {
+Spread spread(Lowering &l, Value *x, const Sliding &s, int64_t channels, bool isRead,
+              int64_t fill) {
   Spread result{x, nullptr, 0, 0, 0, s.out};
   Triple lengths;
   bool isPlain = !isRead && s.strides[2] == 1;
@@ -99,8 +100,8 @@ Spread spread(Lowering &l, Value *x, const Sliding &s, int64_t channels, bool is
 
 /// The parameters of Conv and Windows; the first five differ.
 Integers positionsOf(const Spread &s, Integers head) {
-  head.insert(head.end(), {s.out[0], s.out[1], s.out[2], s.apartA, s.apartB,
-                           number(Activation::None), 0, 0});
+  head.insert(head.end(),
+              {s.out[0], s.out[1], s.out[2], s.apartA, s.apartB, number(Activation::None), 0, 0});
   return head;
 }
 
@@ -108,13 +109,13 @@ Integers positionsOf(const Spread &s, Integers head) {
 bool fit(Lowering &l, const Value *x, const Value *w, const Value *bias, int64_t groups,
          bool isTransposed) {
   if (x->rank() < 3 || w->rank() != x->rank())
-    return l.invalid("its weights are ", w->shape, " for an input of ",
-                     x->shape, "; both must have 3 dimensions or more");
+    return l.invalid("its weights are ", w->shape, " for an input of ", x->shape,
+                     "; both must have 3 dimensions or more");
   const int64_t outputs = isTransposed ? w->shape[1] * groups : w->shape[0];
   if (groups < 1 || x->shape[1] % groups || outputs % groups ||
       (isTransposed ? w->shape[0] != x->shape[1] : w->shape[1] != x->shape[1] / groups))
-    return l.invalid("its weights ", w->shape, " and ", groups,
-                     " groups don't fit an input of ", x->shape);
+    return l.invalid("its weights ", w->shape, " and ", groups, " groups don't fit an input of ",
+                     x->shape);
   if (bias && bias->shape != Shape{outputs})
     return l.invalid("its bias is ", bias->shape, " instead of [", outputs, "]");
   return true;
@@ -159,7 +160,7 @@ Status convTranspose(Lowering &l) {
     if (!shape.empty() || pads >= SameUpper) {
       lengths[i] = shape.empty() ? s.in[i] * s.strides[i] : shape[i - s.first];
       if (lengths[i] < 0 || lengths[i] > MostLength)
-        return l.invalid("its attribute 'output_shape' is ", shape);
+        return l.invalid("its attribute 'output_shape' has the number ", lengths[i]);
       const int64_t pad = std::max<int64_t>(whole - lengths[i], 0);
       s.before[i] = pads == SameUpper ? pad / 2 : pad - pad / 2;
     } else {
@@ -197,12 +198,10 @@ Status causalConvWithState(Lowering &l) {
   const bool isSwish = choice(l, "activation", "none silu swish") != 0;
   if (x->rank() != 3 || w->shape[2] < 1 ||
       (past && past->shape != Shape{x->shape[0], channels, w->shape[2] - 1}))
-    return l.invalid("its state doesn't fit an input of ", x->shape, " and weights of ",
-                     w->shape);
+    return l.invalid("its state doesn't fit an input of ", x->shape, " and weights of ", w->shape);
   const int64_t before = w->shape[2] - 1, length = x->shape[2];
   const Shape shape{x->shape[0], channels, before + length};
-  Value *all =
-      past ? l.make(x->type, shape) : fill(l, x->type, shape, l.constantReal(x->type, 0));
+  Value *all = past ? l.make(x->type, shape) : fill(l, x->type, shape, l.constantReal(x->type, 0));
   if (past)
     place(l, all, past, {0, 0, 0});
   place(l, all, x, {0, 0, before});
@@ -234,8 +233,7 @@ Status col2Im(Lowering &l) {
     return l.status();
   const int64_t taps = s.taps(), positions = s.positions(), pixels = count(y);
   if (x->rank() != 3 || x->shape[1] % taps || x->shape[2] != positions)
-    return l.invalid("columns ", x->shape, " for ", positions, " blocks of ",
-                     block);
+    return l.invalid("columns ", x->shape, " for ", positions, " blocks of ", block);
   const int64_t planes = x->shape[0] * (x->shape[1] / taps);
   const size_t all = l.make(ElementType::Int64, {taps, positions})->count;
   if (!l.status() || !l.planner.hasTimeFor(16 * all))
@@ -244,8 +242,8 @@ Status col2Im(Lowering &l) {
   for (int64_t i = 0; i < taps * positions; ++i) {
     int64_t tap = i / positions, position = i % positions, row = 0, apart = 1;
     for (size_t d = 3; d-- > 0;) {
-      const int64_t at = position % s.out[d] * s.strides[d] +
-                         tap % s.window[d] * s.dilations[d] - s.before[d];
+      const int64_t at =
+          position % s.out[d] * s.strides[d] + tap % s.window[d] * s.dilations[d] - s.before[d];
       row = row < 0 || at < 0 || at >= s.in[d] ? -1 : row + at * apart;
       apart *= s.in[d];
       position /= s.out[d];
@@ -257,7 +255,8 @@ Status col2Im(Lowering &l) {
   Value *columns = transpose(l, l.view(x, {planes, lines}), {1, 0});
   Value *sums = fill(l, x->type, {pixels + 1, planes}, l.constantReal(x->type, 0));
   l.emit(pick(KernelId::ScatterAddRowsF32, x->type), {sums},
-         {columns, l.constantOf<int64_t>({lines}, rows), l.fault()}, {lines, pixels + 1, planes, 1});
+         {columns, l.constantOf<int64_t>({lines}, rows), l.fault()},
+         {lines, pixels + 1, planes, 1});
   Shape shape{x->shape[0], x->shape[1] / taps};
   shape.insert(shape.end(), image.begin(), image.end());
   Value *inside = slice(l, sums, {pixels, planes}, {0, 0}, {1, 1});

@@ -388,10 +388,10 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
 /// The product or convolution that makes x, for here only, and applies nothing to it yet; or null.
 static Planner::Draft *producer(Lowering &l, Value *x) {
   Planner::Draft *step = l.planner.onlyProducer(x);
-  constexpr KernelId Producers[] = {KernelId::GemmF32,    KernelId::GemmF64,   KernelId::ConvF32,
-                                    KernelId::ConvF64,    KernelId::WindowsF32,
-                                    KernelId::WindowsF64};
-  return step && std::find(std::begin(Producers), std::end(Producers), step->kernel) !=
+  constexpr KernelId Producers[] = {KernelId::GemmF32, KernelId::GemmF64,    KernelId::ConvF32,
+                                    KernelId::ConvF64, KernelId::WindowsF32, KernelId::WindowsF64};
+  return step &&
+                 std::find(std::begin(Producers), std::end(Producers), step->kernel) !=
                      std::end(Producers) &&
                  step->parameters[Applied] == number(Activation::None)
              ? step

@@ -144,8 +144,7 @@ Status lrn(Lowering &l) {
   Value *sums = windowSums(l, squares, s, x->shape);
   Value *scale = unary(l, KernelId::AffineF32, sums,
                        l.real("alpha", 1e-4F) / static_cast<double>(size), l.real("bias", 1));
-  Value *power =
-      binary(l, KernelId::PowF32, scale, l.constantReal(x->type, l.real("beta", 0.75)));
+  Value *power = binary(l, KernelId::PowF32, scale, l.constantReal(x->type, l.real("beta", 0.75)));
   return l.give(binary(l, KernelId::DivF32, x, power));
 }
 

@@ -222,11 +222,19 @@ Status gridSample(Lowering &l) {
                      name(x->type));
   Shape shape = x->shape;
   std::copy(grid->shape.begin() + 1, grid->shape.end() - 1, shape.begin() + 2);
-  Integers p{code(x->type), x->shape[0], x->shape[1], product(shape, 2, rank), dimensions,
+  Integers p{code(x->type),
+             x->shape[0],
+             x->shape[1],
+             product(shape, 2, rank),
+             dimensions,
              mode < 2    ? number(SampleMode::Linear)
              : mode == 2 ? number(SampleMode::Nearest)
                          : number(SampleMode::Cubic),
-             padding, l.integer("align_corners", 0), 1, 1, 1};
+             padding,
+             l.integer("align_corners", 0),
+             1,
+             1,
+             1};
   std::copy(x->shape.begin() + 2, x->shape.end(), p.end() - dimensions);
   Value *y = l.output(0, x->type, shape);
   l.emit(KernelId::GridSample, {y}, {x, grid}, p);
