@@ -12,8 +12,6 @@
 #include "along_axis.h"
 #include "gemm.h"
 
-#include <type_traits>
-
 namespace mlbridge::native::kernels {
 
 /// Packs the windows of `count` positions from `first` on as a [k, count] matrix.
@@ -71,8 +69,15 @@ template <class V> MLBRIDGE_INLINE void Conv(Operands operands, Parameters p) {
     }
 }
 
+/// The vector of windows: of an array only a lane.
+template <class V, bool = IsArray<V>> struct LanesOfWindows {
+  using Type = V;
+};
+template <class V> struct LanesOfWindows<V, true> : LanesOf<V> {};
+
+/// The sum of each window's products with the weights, or its greatest element.
 template <class Vector> MLBRIDGE_INLINE void Windows(Operands operands, Parameters p) {
-  using V = std::conditional_t<IsArray<Vector>, typename LanesOf<Vector>::Type, Vector>;
+  using V = typename LanesOfWindows<Vector>::Type;
   using E = ElementOf<V>;
   constexpr int Chains = IsArray<Vector> ? 1 : 4;
   E *y = static_cast<E *>(operands[0]);

@@ -27,8 +27,8 @@ bool readTriples(Lowering &l, const char *name, size_t first, int64_t least,
   for (Triple *side : sides)
     for (size_t d = first; d < 3; ++d, ++i) {
       if (list[i] < least || list[i] > MostLength)
-        return l.invalid("its attribute '", name, "' is ", list, "; each must be ", least,
-                         " … 2^31");
+        return l.invalid("its attribute '", name, "' has the number ", list[i], "; each must be ",
+                         least, " … 2^31");
       (*side)[d] = list[i];
     }
   return true;
@@ -160,7 +160,7 @@ Status convTranspose(Lowering &l) {
     if (!shape.empty() || pads >= SameUpper) {
       lengths[i] = shape.empty() ? s.in[i] * s.strides[i] : shape[i - s.first];
       if (lengths[i] < 0 || lengths[i] > MostLength)
-        return l.invalid("its attribute 'output_shape' is ", shape);
+        return l.invalid("its attribute 'output_shape' has the number ", lengths[i]);
       const int64_t pad = std::max<int64_t>(whole - lengths[i], 0);
       s.before[i] = pads == SameUpper ? pad / 2 : pad - pad / 2;
     } else {
