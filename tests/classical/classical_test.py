@@ -19,7 +19,7 @@ import mlbridge
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from classical_models import KINDS, model
 
-from mlbridge import cli
+from mlbridge import cli, errors
 
 Answers = dict[str, np.ndarray[Any, Any]]
 SEEDS = 60
@@ -178,7 +178,7 @@ def with_nodes(**changed: Any) -> onnx.ModelProto:
 )
 def test_a_broken_ensemble_is_refused(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = saved(with_nodes(**changed), tmp_path)
-    with pytest.raises((mlbridge.errors.InvalidModel, mlbridge.errors.Unsupported)) as error:
+    with pytest.raises((errors.InvalidModel, errors.Unsupported)) as error:
         mlbridge.Model.open(f"native:{path}")
     assert said in str(error.value)
 
