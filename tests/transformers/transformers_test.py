@@ -111,7 +111,7 @@ def attention(seed: int) -> tuple[onnx.ModelProto, Feeds, dict[str, Any]]:
     inputs = ["q", "k", "v", "", "", "", ""]
     if pick.random() < 0.6:
         dims: tuple[int, ...] = (batch, heads * group, queries, whole)[pick.randint(0, 2) :]
-        # Of a mask with one row the reference masks only the first one causally.
+        # The reference masks only the first row causally if the mask has one.
         dims = tuple(pick.choice((n, n, 1)) for n in dims[:-2]) + dims[-2:]
         seen = draw.random(dims) < 0.8
         infinite = np.where(seen, draw.standard_normal(dims), -np.inf).astype(dtype)

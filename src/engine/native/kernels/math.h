@@ -101,7 +101,7 @@ template <class V> MLBRIDGE_INLINE V exp(V x) {
 template <class V> MLBRIDGE_INLINE V expOfNegative(V x) {
   constexpr bool IsFloat = sizeof(ElementOf<V>) == 4;
   const V least = constant<V>(IsFloat ? -87 : -708);
-  // Of the upper bound, the power is infinity. The bounds come first, so that NaN passes.
+  // The power of the upper bound is infinity. The bounds come first, so that NaN passes.
   const V bounded = V::least(constant<V>(IsFloat ? 89 : 710), V::greatest(least, x));
   V n;
   const V p = reduceExp(bounded, n) + constant<V>(1);

@@ -5,7 +5,7 @@
 namespace mlbridge::native {
 namespace {
 
-/// Of logarithms of probabilities [N, C, ...], for the classes [N, ...] in input 1.
+/// The loss of logarithms of probabilities [N, C, ...], for the classes [N, ...] in input 1.
 Status lossOf(Lowering &l, Value *logs) {
   Value *target = l.in(1), *weight = l.in(2);
   Shape wanted = logs->shape, one = wanted;

@@ -364,7 +364,7 @@ constexpr Operator Table[] = {
      "axis epsilon stash_type"},
     {"RMSNormalization", 23, "TT", Reals, 1, true, layerNormalization<true>,
      "axis epsilon stash_type"},
-    // Of ONNX Runtime, in ONNX's domain.
+    // ONNX Runtime's own, which it writes into ONNX's domain.
     {"SimplifiedLayerNormalization", 1, "TT", Reals, 1, true, layerNormalization<true>,
      "axis epsilon stash_type"},
     {"MeanVarianceNormalization", 9, "T", Reals, 1, true, meanVarianceNormalization, "axes"},
