@@ -114,8 +114,10 @@ void multiply(Lowering &l, const Product &p) {
     parameters.insert(parameters.end(),
                       {p.heads[i], p.aApart[i], p.bApart[i], p.cApart[i], p.yApart[i]});
   l.emit(pick(KernelId::GemmF32, p.y->type), Values{p.y}, {p.a, p.b, p.c}, parameters);
-  l.planner.countMultiplyAdds(
-      static_cast<uint64_t>(p.m * p.k * p.n * p.heads[0] * p.heads[1] * p.heads[2]));
+  uint64_t work = 1;
+  for (const int64_t length : {p.m, p.k, p.n, p.heads[0], p.heads[1], p.heads[2]})
+    work *= static_cast<uint64_t>(length);
+  l.planner.countMultiplyAdds(work);
 }
 
 /// What is added to the scores, [batch or 1, heads or 1, queries, keys], and where it is −infinity
@@ -301,7 +303,8 @@ Value *attend(Lowering &l, const Attention &a) {
 /// Head by head where the scores of all would not fit the processor's cache.
 Value *attendAll(Lowering &l, const Attention &a) {
   constexpr int64_t Cached = 1 << 18, MostParts = 64; // bytes
-  const int64_t parts = a.q.batch * a.k.heads, group = a.q.heads / a.k.heads;
+  const int64_t group = a.q.heads / a.k.heads;
+  const double parts = static_cast<double>(a.q.batch) * static_cast<double>(a.k.heads);
   const double bytes = static_cast<double>(width(a.q.value)) * static_cast<double>(a.q.length) *
                        static_cast<double>(a.k.length) * static_cast<double>(a.q.heads);
   const bool isWhole = l.wants(3) || a.isModified || (a.added.value && a.cap > 0);
