@@ -34,7 +34,7 @@ struct Value {
   /// What a result of DequantizeLinear was made of; null for others.
   Value *quantized = nullptr, *scale = nullptr, *zero = nullptr;
   int64_t scaledAxis = 0; ///< of a scale with more than one element
-  uint32_t uses = 0; ///< by nodes and as an output of the graph; 0 for an inner value
+  uint32_t uses = 0;      ///< by nodes and as an output of the graph; 0 for an inner value
   /// Nobody knows its type and shape before values are settled; see Planner::settle.
   bool isUnknown = false;
 

@@ -51,10 +51,10 @@ bool isInOnnxRuntime(const onnx::Node &node) {
   // The operators of version 1.32 (python/tests/onnx_test.py compares).
   constexpr std::string_view Others =
       " AffineGrid Attention AveragePool BlackmanWindow Col2Im ConcatFromSequence Conv ConvInteger"
-      " ConvTranspose DFT DeformConv DequantizeLinear Det DynamicQuantizeLinear Einsum"
+      " ConvTranspose DFT DeformConv Det Einsum"
       " GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow LRN LpPool"
       " MaxPool MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NonMaxSuppression Optional"
-      " OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear RandomNormal"
+      " OptionalGetElement OptionalHasElement QLinearConv RandomNormal"
       " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch Resize RoiAlign"
       " RotaryEmbedding STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
       "SequenceInsert"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Kernels of quantized networks. A whole number q stands for (q - zero) scale.
 //
-// Quantize       {y, x float, scale float, zero?}  y = round(x / scale) + zero, saturated; the least
+// Quantize       {y, x float, scale float, zero?}  y = round(x / scale) + zero, saturated; the
+// least
 //                number of NaN. y and zero are of one type of 8 or 16 bits.
 // Dequantize     {y float, x, scale float, zero?}  x and zero are of one type of 8, 16 or 32 bits.
-//                Both take {type, outer, n, inner, block, then strides of scale and zero: in a row of
-//                inner elements (0, 1), between blocks of so many rows, between outer ones}
+//                Both take {type, outer, n, inner, block, then strides of scale and zero: in a row
+//                of inner elements (0, 1), between blocks of so many rows, between outer ones}
 // QuantizationOf {scale float, zero uint8, least float, greatest float}  {}  of numbers between
 //                these two, as DynamicQuantizeLinear has it.
 // IntegerGemm    {y, a, packed b, zero of a?, zero of b?, scale float?, bias float?}
@@ -15,9 +16,9 @@
 //                rows), b's zero, scale and bias (between columns; each is 0 or 1),
 //                rank of the batch, then for each of its dimensions: length, stride of a, of b}
 // PackBytes      {packed, b}  {k, n, row stride of b, column stride of b, type, batch, stride of b}
-//                packedBytes(k, n) bytes for each matrix: panels of 16 columns, each four rows after
-//                four, in each of these the four numbers of a column side by side, as int8 (128 less
-//                if they are uint8); then the sums of the columns.
+//                packedBytes(k, n) bytes for each matrix: panels of 16 columns, each four rows
+//                after four, in each of these the four numbers of a column side by side, as int8
+//                (128 less if they are uint8); then the sums of the columns.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_QUANTIZED_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_QUANTIZED_H
 
@@ -52,7 +53,8 @@ MLBRIDGE_INLINE int32_t wholeAt(const void *x, int64_t type, int64_t i) {
   }
 }
 /// n elements of any of these types, up to 16.
-template <class V> MLBRIDGE_SHARED void readWhole(int32_t *y, const void *x, int64_t type, int64_t i, int64_t n) {
+template <class V>
+MLBRIDGE_SHARED void readWhole(int32_t *y, const void *x, int64_t type, int64_t i, int64_t n) {
 #pragma GCC unroll 1
   for (int64_t j = 0; j < n && j < 16; ++j)
     y[j] = wholeAt(x, type, i + j);
@@ -136,15 +138,15 @@ template <class Isa> MLBRIDGE_INLINE void Dequantize(Operands o, Parameters p) {
       readWhole<V>(whole, o[1], p[0], i, n);
     }
     for (int j = 0; j < 16; ++j)
-      values[j] = static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(whole[j]) -
-                                                          static_cast<uint32_t>(q.zero[j])));
+      values[j] = static_cast<float>(
+          static_cast<int32_t>(static_cast<uint32_t>(whole[j]) - static_cast<uint32_t>(q.zero[j])));
     storeUpTo(V::load(values) * q.scale, y + i, n);
   });
 }
 
 // ---- products of bytes --------------------------------------------------------------------------
-// a is taken as uint8 and b as int8, whatever they are: adding 128 to all of a, or taking it from all
-// of b, is the same as doing so with their zeros. With such numbers
+// a is taken as uint8 and b as int8, whatever they are: adding 128 to all of a, or taking it from
+// all of b, is the same as doing so with their zeros. With such numbers
 //   sum (a - za) (b - zb) = sum a b - za sum b - zb (sum a - k za).
 
 struct ByteProduct {
@@ -180,9 +182,12 @@ MLBRIDGE_SHARED void finishBytes(const ByteProduct &q, const int32_t *sums, cons
   for (int j = 0; j < 16; ++j)
     whole[j] = static_cast<uint32_t>(sums[j]) - a.zero * columnSums[j];
   if (q.needsRowSums) {
-    uint32_t zeros[16] = {};
-    for (int64_t j = 0; j < n; ++j)
-      zeros[j] = byteAt(q.zeroB, q.type, q.strides[0] * (column + j)) + q.offsetB;
+    uint32_t zeros[16];
+    const uint32_t zero = byteAt(q.zeroB, q.type, 0) + q.offsetB;
+    for (uint32_t &z : zeros)
+      z = zero;
+    for (int64_t j = 0; q.strides[0] && j < n; ++j)
+      zeros[j] = byteAt(q.zeroB, q.type, column + j) + q.offsetB;
     for (int j = 0; j < 16; ++j)
       whole[j] -= zeros[j] * a.sum;
   }
@@ -205,8 +210,8 @@ MLBRIDGE_SHARED void finishBytes(const ByteProduct &q, const int32_t *sums, cons
   storeUpTo(v, static_cast<float *>(q.y) + row * q.n + column, n);
 }
 
-/// M rows of a times as many panels as an instruction set takes at a time. Where fewer are left, the
-/// last is taken again, to no effect.
+/// M rows of a times as many panels as an instruction set takes at a time. Where fewer are left,
+/// the last is taken again, to no effect.
 template <class Isa, int M>
 MLBRIDGE_INLINE void byteTile(const ByteProduct &q, const uint8_t *a, uint32_t flip, int64_t row,
                               int64_t column, const ByteRow *rows) {
@@ -271,12 +276,15 @@ template <class Isa>
 MLBRIDGE_SHARED uint32_t sumOfBytes(const uint8_t *a, int64_t k, uint32_t flip) {
   typename Isa::Sums sums;
   sums.clear();
-  const auto sign = static_cast<uint8_t>((flip ^ 0x80) & 0xff); // makes them int8, 128 less
+  const auto sign = static_cast<int8_t>((flip ^ 0x80) & 0xff); // makes them int8, 128 less
   for (int64_t i = 0; i < k; i += 64) {
     alignas(64) int8_t bytes[64] = {};
     const int64_t n = k - i < 64 ? k - i : 64;
-    for (int64_t j = 0; j < n; ++j)
-      bytes[j] = static_cast<int8_t>(a[i + j] ^ sign);
+    __builtin_memcpy(bytes, a + i, n == 64 ? 64 : static_cast<size_t>(n));
+    for (int8_t &byte : bytes)
+      byte = static_cast<int8_t>(byte ^ sign);
+    for (int64_t j = n; j < 64; ++j)
+      bytes[j] = 0;
     sums.add(0x01010101, bytes);
   }
   int32_t parts[16];

@@ -249,8 +249,8 @@ template <class T> MLBRIDGE_INLINE T realOf(int64_t bits) {
   return static_cast<T>(value);
 }
 
-/// Sums of products of bytes in 16 columns, which wrap. IntegerGemm takes so many rows and panels at
-/// a time.
+/// Sums of products of bytes in 16 columns, which wrap. IntegerGemm takes so many rows and panels
+/// at a time.
 struct PortableSums {
   static constexpr int Rows = 1, Panels = 1;
   uint32_t r[16];

@@ -24,7 +24,7 @@ struct Vnni : Avx512 {
 } // namespace kernels
 
 extern const ChosenKernel VnniKernels[];
-const ChosenKernel VnniKernels[] = {
-    {KernelId::IntegerGemm, &kernels::IntegerGemm<kernels::Vnni>}, {KernelId::Count, nullptr}};
+const ChosenKernel VnniKernels[] = {{KernelId::IntegerGemm, &kernels::IntegerGemm<kernels::Vnni>},
+                                    {KernelId::Count, nullptr}};
 
 } // namespace mlbridge::native

@@ -344,8 +344,8 @@ Value *matmul(Lowering &l, Value *a, Value *b) {
   if (!joins)
     for (size_t i = 0; i < f.batch.size(); ++i) {
       ++p[13];
-      p.insert(p.end(), {f.batch[i], f.strideA(i), f.stride(i, f.batchB, packedSize(b, f.k, f.n)), 0,
-                         f.m * f.n * product(f.batch, i + 1, f.batch.size())});
+      p.insert(p.end(), {f.batch[i], f.strideA(i), f.stride(i, f.batchB, packedSize(b, f.k, f.n)),
+                         0, f.m * f.n * product(f.batch, i + 1, f.batch.size())});
     }
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, nullptr}, p);
   l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(f.k));

@@ -144,6 +144,12 @@ Value *multiplyBytes(Lowering &l, Value *a, Value *b, Value *zeroA, Value *zeroB
       return l.unsupported("a product of ", name(a->type), " and ", name(b->type)), nullptr;
   if ((zeroA && zeroA->type != a->type) || (zeroB && zeroB->type != b->type))
     return l.invalid("its zero points are of other types than its matrices"), nullptr;
+  for (Value **zero : {&zeroA, &zeroB})
+    if (*zero && (*zero)->isConstant()) {
+      const uint8_t *bytes = (*zero)->constantBytes();
+      if (std::all_of(bytes, bytes + (*zero)->count, [](uint8_t byte) { return byte == 0; }))
+        *zero = nullptr;
+    }
   Factors f;
   Value *columns = isTransposed && b->rank() == 2 ? l.view(b, {b->shape[1], b->shape[0]}) : b;
   if (!readFactors(l, a, columns, f))
@@ -216,8 +222,8 @@ Status qLinearMatMul(Lowering &l) {
     return l.unsupported("scales for each row");
   if (!isByte(zero))
     return l.unsupported("a product of the type ", name(zero->type));
-  Value *y = multiplyBytes(l, l.in(0), l.in(3), l.in(2), l.in(5), scaleOf(l, l.in(1), l.in(4)),
-                           nullptr);
+  Value *y =
+      multiplyBytes(l, l.in(0), l.in(3), l.in(2), l.in(5), scaleOf(l, l.in(1), l.in(4)), nullptr);
   return y ? l.give(quantize(l, y, scale, zero, zero->type)) : l.status();
 }
 
@@ -230,8 +236,8 @@ Status matMulIntegerToFloat(Lowering &l) {
 
 Status dynamicQuantizeMatMul(Lowering &l) {
   const Quantized a = quantizeByRange(l, l.in(0));
-  return give(l, multiplyBytes(l, a.x, l.in(1), a.zero, l.in(3), scaleOf(l, a.scale, l.in(2)),
-                               l.in(4)));
+  return give(
+      l, multiplyBytes(l, a.x, l.in(1), a.zero, l.in(3), scaleOf(l, a.scale, l.in(2)), l.in(4)));
 }
 
 Status qGemm(Lowering &l) {
@@ -255,7 +261,8 @@ template <KernelId Kernel> Status qLinearBinary(Lowering &l) {
   for (const size_t i : {1, 2, 4, 5, 6, 7})
     if (l.in(i) && l.in(i)->count != 1)
       return l.unsupported("scales that aren't scalars");
-  Value *a = dequantize(l, l.in(0), l.in(1), l.in(2)), *b = dequantize(l, l.in(3), l.in(4), l.in(5));
+  Value *a = dequantize(l, l.in(0), l.in(1), l.in(2)),
+        *b = dequantize(l, l.in(3), l.in(4), l.in(5));
   return l.give(quantize(l, binary(l, Kernel, a, b), l.in(6), l.in(7), l.in(0)->type));
 }
 /// {X, scale, zero, scale of the result, zero of the result}
