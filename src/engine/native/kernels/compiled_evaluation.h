@@ -24,9 +24,9 @@ namespace {
 #include MLBRIDGE_AOT_VECTOR
 #include "along_axis.h"
 #include "attention.h"
-#include "gemm.h"
 #include "classical.h"
 #include "convolution.h"
+#include "gemm.h"
 #include "indexed.h"
 #include "quantized.h"
 #include "recurrent.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every kernel gives the same bits on every instruction set, for all shapes, alignments and values.
 #include "engine/native/kernels/kernel.h"
+#include "engine/native/kernels/quantized.h"
 #include "engine/native/kernels/sizes.h"
 
 #include <gtest/gtest.h>
@@ -556,6 +557,99 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
       EXPECT_TRUE(std::equal(one, one + 1024, other)) << nameOf(c.id) << " on " << table.name;
       EXPECT_NE(results[0], std::vector<float>(256)) << nameOf(c.id);
     }
+}
+
+// ---- quantized ---------------------------------------------------------------------------------
+
+std::vector<uint8_t> bytes(int64_t count) {
+  std::vector<uint8_t> values(static_cast<size_t>(count));
+  for (uint8_t &value : values)
+    value = static_cast<uint8_t>(upTo(9) ? upTo(255) : upTo(1) * 255); // the extremes too
+  return values;
+}
+
+TEST(Quantized, ProductsOfBytesAreExactForAllSigns) {
+  const auto at = [](const std::vector<uint8_t> &x, bool isSigned, int64_t i) {
+    const uint8_t byte = x[static_cast<size_t>(i)];
+    return isSigned ? int32_t{static_cast<int8_t>(byte)} : int32_t{byte};
+  };
+  std::vector<Table> tables = others();
+  tables.push_back({"portable", kernelsFor(InstructionSet::Portable)});
+  for (int round = 0; round < 200; ++round) {
+    const int64_t m = upTo(9), k = upTo(round % 10 ? 70 : 600), n = upTo(round % 7 ? 70 : 200);
+    const bool signedA = upTo(1), signedB = upTo(1), isVector = upTo(1), hasZeros = upTo(1);
+    const int64_t typeA = signedA ? Int8 : UInt8, typeB = signedB ? Int8 : UInt8;
+    auto a = bytes(m * k), b = bytes(k * n), za = bytes(m + 1), zb = bytes(n + 1);
+    std::vector<int8_t> packed(static_cast<size_t>(packedBytes(k, n)) + 1);
+    void *const packing[] = {packed.data(), b.data()};
+    const int64_t packs[] = {k, n, n, 1, typeB, 1, 0};
+    kernelsFor(InstructionSet::Portable)[static_cast<size_t>(KernelId::PackBytes)](packing, packs);
+    std::vector<int32_t> expected;
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t column = 0; column < n; ++column) {
+        const int32_t x = hasZeros ? at(za, signedA, isVector * row) : 0;
+        const int32_t z = hasZeros ? at(zb, signedB, isVector * column) : 0;
+        int32_t sum = 0;
+        for (int64_t i = 0; i < k; ++i)
+          sum += (at(a, signedA, row * k + i) - x) * (at(b, signedB, i * n + column) - z);
+        expected.push_back(sum);
+      }
+    for (const Table &table : tables) {
+      std::vector<int32_t> y(static_cast<size_t>(m * n) + 1, 77);
+      void *const operands[] = {y.data(),
+                                a.data(),
+                                packed.data(),
+                                hasZeros ? za.data() : nullptr,
+                                hasZeros ? zb.data() : nullptr,
+                                nullptr,
+                                nullptr};
+      const int64_t p[] = {m, k, n, typeA, typeB, 0, isVector, isVector, 0, 0, 0};
+      table.kernels[static_cast<size_t>(KernelId::IntegerGemm)](operands, p);
+      EXPECT_EQ(y.back(), 77) << "beyond the end, " << table.name;
+      y.pop_back();
+      ASSERT_EQ(y, expected) << table.name << " " << m << " " << k << " " << n;
+    }
+  }
+}
+
+TEST(Quantized, RoundsToEvenAndSaturates) {
+  std::vector<float> x = {0,
+                          0.5F,
+                          1.5F,
+                          2.5F,
+                          -0.5F,
+                          -1.5F,
+                          127.4F,
+                          1e30F,
+                          -1e30F,
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN(),
+                          -128,
+                          254.5F,
+                          255,
+                          256,
+                          257,
+                          3,
+                          -3};
+  const int expected[] = {128, 128, 130, 130, 128, 126, 255, 255, 0,  255,
+                          0,   0,   0,   255, 255, 255, 255, 131, 125};
+  std::vector<Table> tables = others();
+  tables.push_back({"portable", kernelsFor(InstructionSet::Portable)});
+  for (const Table &table : tables) {
+    float scale = 1;
+    uint8_t zero = 128, y[19] = {};
+    const int64_t p[] = {UInt8, 1, 1, 19, 1, 0, 0, 0};
+    void *const operands[] = {y, x.data(), &scale, &zero};
+    table.kernels[static_cast<size_t>(KernelId::Quantize)](operands, p);
+    for (size_t i = 0; i < 19; ++i)
+      EXPECT_EQ(y[i], expected[i]) << x[i] << " on " << table.name;
+    float back[19];
+    void *const others[] = {back, y, &scale, &zero};
+    table.kernels[static_cast<size_t>(KernelId::Dequantize)](others, p);
+    for (size_t i = 0; i < 19; ++i)
+      EXPECT_EQ(back[i], static_cast<float>(expected[i] - 128)) << table.name;
+  }
 }
 
 TEST(InstructionSets, ChosenAndNamed) {

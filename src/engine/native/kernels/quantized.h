@@ -182,9 +182,12 @@ MLBRIDGE_SHARED void finishBytes(const ByteProduct &q, const int32_t *sums, cons
   for (int j = 0; j < 16; ++j)
     whole[j] = static_cast<uint32_t>(sums[j]) - a.zero * columnSums[j];
   if (q.needsRowSums) {
-    uint32_t zeros[16] = {};
-    for (int64_t j = 0; j < n; ++j)
-      zeros[j] = byteAt(q.zeroB, q.type, q.strides[0] * (column + j)) + q.offsetB;
+    uint32_t zeros[16];
+    const uint32_t zero = byteAt(q.zeroB, q.type, 0) + q.offsetB;
+    for (uint32_t &z : zeros)
+      z = zero;
+    for (int64_t j = 0; q.strides[0] && j < n; ++j)
+      zeros[j] = byteAt(q.zeroB, q.type, column + j) + q.offsetB;
     for (int j = 0; j < 16; ++j)
       whole[j] -= zeros[j] * a.sum;
   }
@@ -273,12 +276,15 @@ template <class Isa>
 MLBRIDGE_SHARED uint32_t sumOfBytes(const uint8_t *a, int64_t k, uint32_t flip) {
   typename Isa::Sums sums;
   sums.clear();
-  const auto sign = static_cast<uint8_t>((flip ^ 0x80) & 0xff); // makes them int8, 128 less
+  const auto sign = static_cast<int8_t>((flip ^ 0x80) & 0xff); // makes them int8, 128 less
   for (int64_t i = 0; i < k; i += 64) {
     alignas(64) int8_t bytes[64] = {};
     const int64_t n = k - i < 64 ? k - i : 64;
-    for (int64_t j = 0; j < n; ++j)
-      bytes[j] = static_cast<int8_t>(a[i + j] ^ sign);
+    __builtin_memcpy(bytes, a + i, n == 64 ? 64 : static_cast<size_t>(n));
+    for (int8_t &byte : bytes)
+      byte = static_cast<int8_t>(byte ^ sign);
+    for (int64_t j = n; j < 64; ++j)
+      bytes[j] = 0;
     sums.add(0x01010101, bytes);
   }
   int32_t parts[16];

@@ -261,7 +261,9 @@ Status prelu(Lowering &l) {
 }
 
 #define MLBRIDGE_SIMPLE(name, since)                                                               \
-  {#name, since, "T", Reals, 1, true, simple<KernelId::name##F32>}
+  {                                                                                                \
+#name, since, "T", Reals, 1, true, simple < KernelId::name##F32>                               \
+  }
 
 constexpr Operator Table[] = {
     MLBRIDGE_SIMPLE(Acos, 7),
@@ -315,6 +317,7 @@ constexpr Operator Table[] = {
     {"Pow", 7, "TU", Numbers, 1, true, pow},
     {"Mod", 10, "TT", Numbers, 1, true, mod, "fmod"},
     {"BitShift", 11, "TT", UInts, 1, false, bitShift, "direction"},
+    {"BitShift", 28, "TT", Whole, 1, false, bitShift, "direction"},
     {"BitwiseAnd", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::And>},
     {"BitwiseOr", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::Or>},
     {"BitwiseXor", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::Xor>},

@@ -144,6 +144,12 @@ Value *multiplyBytes(Lowering &l, Value *a, Value *b, Value *zeroA, Value *zeroB
       return l.unsupported("a product of ", name(a->type), " and ", name(b->type)), nullptr;
   if ((zeroA && zeroA->type != a->type) || (zeroB && zeroB->type != b->type))
     return l.invalid("its zero points are of other types than its matrices"), nullptr;
+  for (Value **zero : {&zeroA, &zeroB})
+    if (*zero && (*zero)->isConstant()) {
+      const uint8_t *bytes = (*zero)->constantBytes();
+      if (std::all_of(bytes, bytes + (*zero)->count, [](uint8_t byte) { return byte == 0; }))
+        *zero = nullptr;
+    }
   Factors f;
   Value *columns = isTransposed && b->rank() == 2 ? l.view(b, {b->shape[1], b->shape[0]}) : b;
   if (!readFactors(l, a, columns, f))
