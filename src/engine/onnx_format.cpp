@@ -81,9 +81,10 @@ bool paysToPrepack(Span<const uint8_t> bytes) {
       for (size_t operand = 1; operand < std::min<size_t>(node.inputs.size(), 3); ++operand)
         hasGates |= count(node.inputs[operand], 3, true);
     } else if ((node.op == "Gemm" || node.op == "MatMul") && node.inputs.size() >= 2) {
-      const bool isTransposed = std::any_of(
-          node.attributes.begin(), node.attributes.end(),
-          [](const onnx::Attribute &a) { return a.name == "transB" && a.integer != 0; });
+      const bool isTransposed =
+          std::any_of(node.attributes.begin(), node.attributes.end(), [](const onnx::Attribute &a) {
+            return a.name == "transB" && a.integer != 0;
+          });
       (void)count(node.inputs[1], 2, isTransposed);
     }
   }
