@@ -7,7 +7,8 @@
 // Over shared memory there are raw numbers only, in place. Otherwise a message is a length of 8
 // bytes and the payload: raw numbers, or JSON made with std::to_chars; the answer is read with
 // simdjson. A side that waits yields the processor for a moment before it sleeps, as the library
-// does, unless it blocks at once. Standard input and output as for round-trip-client. The server is server.py.
+// does, unless it blocks at once. Standard input and output as for round-trip-client. The server is
+// server.py.
 #include "../round-trip/expected.h"
 
 #include <algorithm>

@@ -42,8 +42,8 @@ Status answerOrFail(PyServer &self, Event &event, nb::handle policy) {
   return {Code::LimitExceeded, "the server has no memory for this request"};
 }
 
-/// The policy's loop. The GIL is released from the moment an answer is sent, which waits for nobody,
-/// until the next event is there.
+/// The policy's loop. The GIL is released from the moment an answer is sent, which waits for
+/// nobody, until the next event is there.
 void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::object &onEvent,
            const nb::object &stop) {
   PyServer &self = nb::cast<PyServer &>(handle);

@@ -101,8 +101,8 @@ public:
     virtual Expected<Buffer *> payloadOf(const FrameHeader &header) = 0;
     /// The payload is complete in the buffer that payloadOf gave.
     virtual Status frame(const FrameHeader &header) = 0;
-    /// Asked after each frame that may not be the last: whether the next one may be delivered, or is
-    /// left to a later pump.
+    /// Asked after each frame that may not be the last: whether the next one may be delivered, or
+    /// is left to a later pump.
     virtual bool mayGoOn() { return true; }
   };
 

@@ -123,9 +123,7 @@ public:
   }
 
   /// When the wait ended, to a microsecond: reading the clock once more takes its time.
-  Clock::time_point end() const {
-    return outcome_ == Outcome::Yielded ? read_ : Clock::now();
-  }
+  Clock::time_point end() const { return outcome_ == Outcome::Yielded ? read_ : Clock::now(); }
   /// The wait is over.
   void waited(Clock::time_point now) {
     const Duration turn = now - last_;
