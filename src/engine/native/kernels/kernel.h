@@ -120,15 +120,17 @@
 
 // Kernels for other types that gain from vectors, `template <class Isa> void F32FromF16(...)`.
 // F32FromF16 F16FromF32  {y, x}  {count}; to nearest, ties to even.
-#define MLBRIDGE_NATIVE_VECTOR_KERNELS(X) X(F32FromF16) X(F16FromF32)
+// blocks.h documents the others.
+#define MLBRIDGE_NATIVE_VECTOR_KERNELS(X)                                                          \
+  X(F32FromF16) X(IntegerBinary) X(Compare) X(Convert) X(F16FromF32)
 
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
 // generic.h, indexed.h and classical.h document them. The busy ones are compiled for speed, the others for size.
-#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble)
+#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Where) X(TreeEnsemble)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X)                                                            \
-  X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero)     \
-  X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(IntegerArg)       \
+  X(Fill) X(Cast) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero)     \
+  X(ReverseSequence) X(IntegerFunction) X(Fmod) X(IntegerReduce) X(IntegerArg)       \
   X(IntegerTopK) X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)           \
   X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
