@@ -92,12 +92,14 @@ static uint64_t slowestOf(KernelId kernel) {
   case KernelId::F16FromF32:
   case KernelId::Copy:
   case KernelId::Fill:
-  case KernelId::Cast:
+  case KernelId::Convert:
     return 6;
   MLBRIDGE_BOTH(ReduceSum) MLBRIDGE_BOTH(ReduceMean) MLBRIDGE_BOTH(ReduceMax)
   MLBRIDGE_BOTH(ReduceMin) MLBRIDGE_BOTH(CumSum)
+  case KernelId::Cast:
   case KernelId::Compare:
   case KernelId::Dequantize:
+  case KernelId::IntegerBinary:
   case KernelId::Gather:
   case KernelId::PackBytes:
   case KernelId::Quantize:

@@ -2,14 +2,12 @@
 // Kernels over all element types whose arithmetic is exact, or not worth a vector. A "type" is a
 // Type of kernel.h.
 //
-// Cast           {y, x}  {from type, to type, count}
+// Cast           {y, x}  {from type, to type, count}  What Convert doesn't do.
 //                Floats are truncated towards zero; what doesn't fit wraps as in two's complement,
 //                and beyond 64 bits it is the least int64.
-// IntegerBinary  {y, a, b}
+// IntegerFunction {y, a, b}
 //                {IntegerOp, type, rank, then for each dimension: length, stride of a, of b}
 //                y is dense. Overflow wraps; division by 0 gives 0.
-// IntegerUnary   {y, x}  {UnaryOp, type, count}  IsNaN, IsInf take floats and give bool.
-// Compare        {y bool, a, b}  {CompareOp, type, rank, as above}
 // Fmod           {y, a, b}  {type (float32, float64), whether the sign is that of b (0: of a),
 //                rank, as above}
 // IntegerReduce  {y [outer, inner], x}  {ReduceOp, type, outer, n, inner}
@@ -26,28 +24,10 @@
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 
-#include "masks.h"
-#include "movement.h"
+#include "blocks.h"
 
 namespace mlbridge::native {
 
-enum class IntegerOp : int64_t {
-  Add,
-  Sub,
-  Mul,
-  Div,
-  Mod,
-  Rem,
-  Pow,
-  Min,
-  Max,
-  And,
-  Or,
-  Xor,
-  ShiftLeft,
-  ShiftRight
-};
-enum class UnaryOp : int64_t { Neg, Abs, Sign, Not, Invert, IsNaN, IsInf, IsPosInf, IsNegInf };
 /// TopK inserts so many; of more it makes a heap.
 constexpr int64_t MostInserted = 64;
 enum class ReduceOp : int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
@@ -55,14 +35,6 @@ enum class ReduceOp : int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
 } // namespace mlbridge::native
 
 namespace mlbridge::native::kernels {
-
-/// Bytes of an element of a type.
-inline int64_t widthOf(int64_t type) {
-  constexpr uint8_t Widths[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 1}; // by Type
-  return Widths[type];
-}
-inline bool isReal(int64_t type) { return type >= Float16 && type <= Float64; }
-inline bool isUnsigned(int64_t type) { return (type >= UInt8 && type <= UInt64) || type == Bool; }
 
 // ---- elements by the piece: as int64 (sign- or zero-extended) or as double ----------------------
 // One loop over a type instead of one for each kernel and type.
@@ -181,20 +153,8 @@ MLBRIDGE_INLINE void eachPieceOfTwo(void *const *o, int64_t type, int64_t rank,
 
 // ---- Cast ---------------------------------------------------------------------------------------
 
-inline int64_t truncate(double x) {
-  return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? static_cast<int64_t>(x)
-                                                                  : INT64_MIN;
-}
-inline uint64_t truncateUnsigned(double x) {
-  return x >= 9223372036854775808.0 && x < 18446744073709551616.0
-             ? static_cast<uint64_t>(x)
-             : static_cast<uint64_t>(truncate(x));
-}
-
 inline void Cast(Operands o, Parameters p) {
   const int64_t from = p[0], to = p[1];
-  if ((from == UInt8 || from == Bool) && to == Float32)
-    return castBytes(static_cast<float *>(o[0]), static_cast<const uint8_t *>(o[1]), p[2]);
   eachPiece(p[2], [&](int64_t first, int64_t n) {
     const void *x = element(o[1], from, first);
     void *y = element(o[0], to, first);
@@ -288,99 +248,20 @@ MLBRIDGE_OUTLINE inline int64_t integerOp(IntegerOp op, int64_t type, int64_t a,
     return ub >= bits ? 0 : static_cast<int64_t>(ua << ub);
   case IntegerOp::ShiftRight:
     return ub >= bits ? 0 : isSigned ? a >> ub : static_cast<int64_t>(ua >> ub);
+  default:
+    return 0;
   }
-  return 0;
 }
 
-inline void IntegerBinary(Operands o, Parameters p) {
+inline void IntegerFunction(Operands o, Parameters p) {
   const auto op = static_cast<IntegerOp>(p[0]);
   const int64_t type = p[1];
   using Wide = int64_t;
   eachPieceOfTwo<Wide>(o, type, p[2], p + 3, [&](int64_t y, Wide *a, Wide *b, int64_t n) {
-    if (op == IntegerOp::Add)
-      for (int64_t i = 0; i < n; ++i)
-        a[i] = static_cast<Wide>(static_cast<uint64_t>(a[i]) + static_cast<uint64_t>(b[i]));
-    else
-      for (int64_t i = 0; i < n; ++i)
-        a[i] = integerOp(op, type, a[i], b[i]);
+    for (int64_t i = 0; i < n; ++i)
+      a[i] = integerOp(op, type, a[i], b[i]);
     store(element(o[0], type, y), type, 1, a, n);
   });
-}
-
-inline int64_t integerOf(UnaryOp op, int64_t x, bool isSigned) {
-  const auto negative = static_cast<int64_t>(0 - static_cast<uint64_t>(x));
-  switch (op) {
-  case UnaryOp::Neg:
-    return negative;
-  case UnaryOp::Abs:
-    return isSigned && x < 0 ? negative : x;
-  case UnaryOp::Sign:
-    return isSigned && x < 0 ? -1 : x != 0;
-  case UnaryOp::Not:
-    return x == 0;
-  default:
-    return ~x;
-  }
-}
-inline bool classOf(UnaryOp op, double x) {
-  if (op == UnaryOp::IsNaN)
-    return x != x;
-  return (x == __builtin_inf() && op != UnaryOp::IsNegInf) ||
-         (x == -__builtin_inf() && op != UnaryOp::IsPosInf);
-}
-
-inline void IntegerUnary(Operands o, Parameters p) {
-  const auto op = static_cast<UnaryOp>(p[0]);
-  const int64_t type = p[1];
-  const bool ofReals = op >= UnaryOp::IsNaN, isSigned = !isUnsigned(type);
-  eachPiece(p[2], [&](int64_t first, int64_t n) {
-    const void *x = element(o[1], type, first);
-    int64_t values[Piece] = {};
-    double reals[Piece];
-    if (ofReals)
-      load(reals, x, type, 1, n);
-    else
-      load(values, x, type, 1, n);
-    for (int64_t i = 0; i < n; ++i)
-      values[i] = ofReals ? classOf(op, reals[i]) : integerOf(op, values[i], isSigned);
-    const int64_t result = ofReals ? int64_t{Bool} : type;
-    store(element(o[0], result, first), result, 1, values, n);
-  });
-}
-
-template <class Wide> inline void compareWide(CompareOp op, Operands o, Parameters p) {
-  const bool swapped = op == CompareOp::Greater || op == CompareOp::GreaterOrEqual;
-  const int64_t type = p[1];
-  eachPieceOfTwo<Wide>(o, type, p[2], p + 3, [&](int64_t at, Wide *a, Wide *b, int64_t n) {
-    order(a, type, n);
-    order(b, type, n);
-    auto *y = static_cast<uint8_t *>(o[0]) + at;
-    const Wide *x = swapped ? b : a, *z = swapped ? a : b;
-    if (op == CompareOp::Equal)
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = x[i] == z[i];
-    else if (op == CompareOp::Less || op == CompareOp::Greater)
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = x[i] < z[i];
-    else
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = x[i] <= z[i];
-  });
-}
-
-inline void Compare(Operands o, Parameters p) {
-  const auto op = static_cast<CompareOp>(p[0]);
-  const int64_t type = p[1];
-  if (type == Float32) {
-    const int64_t *last = p + 3 + (p[2] - 1) * 3;
-    auto *y = static_cast<uint8_t *>(o[0]);
-    return eachRow<2>(p[2], p + 3, [&](const int64_t *at) {
-      compareFloats(op, y, static_cast<const float *>(o[1]) + at[0], last[1],
-                    static_cast<const float *>(o[2]) + at[1], last[2], last[0]);
-      y += last[0];
-    });
-  }
-  isReal(type) ? compareWide<double>(op, o, p) : compareWide<int64_t>(op, o, p);
 }
 
 inline void Fmod(Operands o, Parameters p) {

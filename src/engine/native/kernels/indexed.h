@@ -83,7 +83,10 @@ inline void ScatterNd(Operands o, Parameters p) {
   const auto *indices = static_cast<const int64_t *>(o[2]);
   for (int64_t i = 0; i < count; ++i, indices += depth) {
     const int64_t at = placeOf(indices, depth, p + 5, o[3]);
-    if (at >= 0)
+    if (at >= 0 && op == ScatterOp::None)
+      __builtin_memcpy(element(o[0], type, at), element(o[1], type, i * block),
+                       static_cast<size_t>(block * widthOf(type)));
+    else if (at >= 0)
       for (int64_t k = 0; k < block; ++k)
         scatterOne(op, type, element(o[0], type, at + k), element(o[1], type, i * block + k));
   }

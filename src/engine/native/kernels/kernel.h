@@ -129,22 +129,24 @@
 
 // Kernels for other types that gain from vectors, `template <class Isa> void F32FromF16(...)`.
 // F32FromF16 F16FromF32  {y, x}  {count}; to nearest, ties to even.
-// Those of quantized.h: Quantize Dequantize IntegerGemm.
-#define MLBRIDGE_NATIVE_VECTOR_KERNELS(X)                                                          \
-  X(F32FromF16) X(F16FromF32) X(Quantize) X(Dequantize) X(IntegerGemm)
+// blocks.h and quantized.h document the others.
+#define MLBRIDGE_NATIVE_VECTOR_KERNELS(X) \
+  X(F32FromF16) X(F16FromF32) X(Quantize) X(Dequantize) X(IntegerGemm) X(Compare) \
+  X(IntegerBinary) X(Convert)
 
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
-// generic.h, indexed.h, spatial.h, attention.h and classical.h document them. The busy ones are compiled for speed, the others for size.
+// generic.h, indexed.h, spatial.h, attention.h and classical.h document them. The busy ones are
+// compiled for speed, the others for size.
 #define MLBRIDGE_NATIVE_BUSY_KERNELS(X) \
-  X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble) X(SpreadPlanes) \
-  X(Interpolate) X(BestIndex) X(TopK) X(RotaryEmbedding)
+  X(Copy) X(CopyStrided) X(Gather) X(TreeEnsemble) X(SpreadPlanes) X(Interpolate) X(BestIndex) \
+  X(TopK) X(RotaryEmbedding) X(Where)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X) \
-  X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero) \
-  X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(Accumulate) \
-  X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul) X(TakeEntry) X(PutEntry) \
-  X(PackRecurrent) X(Lookup) X(CoupledProbabilities) X(MaxPool) X(GridSample) \
-  X(AttentionWindow) X(LinearAttention) X(TensorScatter) X(PackBytes) X(QuantizationOf)
+  X(Cast) X(Fill) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero) \
+  X(ReverseSequence) X(Fmod) X(IntegerReduce) X(Accumulate) X(Range) X(ScatterElements) \
+  X(ScatterNd) X(IntegerMatMul) X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) \
+  X(CoupledProbabilities) X(MaxPool) X(GridSample) X(AttentionWindow) X(LinearAttention) \
+  X(TensorScatter) X(PackBytes) X(QuantizationOf) X(IntegerFunction)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on

@@ -216,8 +216,13 @@ inline void CopyStrided(Operands o, Parameters p) {
 
 inline void Fill(Operands o, Parameters p) {
   auto *y = static_cast<char *>(o[0]);
-  for (int64_t i = 0; i < p[1]; ++i)
-    moveOne(y + i * p[0], o[1], p[0]);
+  const int64_t size = p[0] * p[1];
+  if (size)
+    moveOne(y, o[1], p[0]);
+  for (int64_t filled = p[0]; filled < size; filled *= 2) { // by what there is already
+    const int64_t left = size - filled;
+    __builtin_memcpy(y + filled, y, static_cast<size_t>(left < filled ? left : filled));
+  }
 }
 
 /// A row of n; with strides that are known to be 0 or 1, compilers vectorize it.
@@ -332,15 +337,16 @@ inline void OneHot(Operands o, Parameters p) {
 inline void Trilu(Operands o, Parameters p) {
   auto *y = static_cast<char *>(o[0]);
   const auto *x = static_cast<const char *>(o[1]);
-  const int64_t width = p[0], batch = p[1], rows = p[2], columns = p[3], diagonal = p[4];
+  const int64_t width = p[0], rows = p[2], columns = p[3], size = width * columns;
+  const int64_t diagonal = p[4] < -rows ? -rows : p[4] > columns ? columns : p[4];
   const bool upper = p[5] != 0;
-  const uint64_t zero = 0;
-  for (int64_t b = 0; b < batch; ++b)
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c, x += width, y += width) {
-        const bool kept = upper ? c - r >= diagonal : c - r <= diagonal;
-        moveOne(y, kept ? static_cast<const void *>(x) : &zero, width);
-      }
+  for (int64_t i = 0; i < p[1] * rows; ++i, x += size, y += size) {
+    int64_t at = i % rows + diagonal + !upper; // where the two parts of a row meet
+    at = width * (at < 0 ? 0 : at > columns ? columns : at);
+    const auto first = static_cast<size_t>(at), rest = static_cast<size_t>(size - at);
+    __builtin_memcpy(y + (upper ? at : 0), x + (upper ? at : 0), upper ? rest : first);
+    __builtin_memset(y + (upper ? 0 : at), 0, upper ? first : rest);
+  }
 }
 
 /// A float's negative zero is zero.

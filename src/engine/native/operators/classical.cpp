@@ -396,9 +396,7 @@ Status imputer(Lowering &l) {
     const double replaced = l.real("replaced_value_float", 0);
     values = vectorLike(l, x, imputed);
     if (replaced != replaced) {
-      isMissing = l.make(ElementType::Bool, x->shape);
-      l.emit(KernelId::IntegerUnary, {isMissing}, {x},
-             {number(UnaryOp::IsNaN), code(x->type), count(x)});
+      isMissing = logicalNot(l, compare(l, CompareOp::Equal, x, x));
     } else {
       isMissing = compare(l, CompareOp::Equal, x, l.constantReal(x->type, replaced));
     }

@@ -51,6 +51,7 @@ inline Integers joined(Integers a, const Integers &b) {
 Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha = 0, double beta = 0);
 Value *binary(Lowering &l, KernelId kernel, Value *a, Value *b);
 Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b);
+Value *logicalNot(Lowering &l, Value *x);
 /// Applies a kernel of floats or an operation on integers, by the type.
 Value *arithmetic(Lowering &l, KernelId kernel, IntegerOp op, Value *a, Value *b);
 Value *cast(Lowering &l, Value *x, ElementType type);

@@ -24,7 +24,7 @@ bool reducedAxes(Lowering &l, Integers &axes) {
 Value *countCompared(Lowering &l, Value *x, const Integers &axes, bool keep) {
   constexpr int64_t Exact = 1 << 24;
   Planner::Draft *step = l.planner.onlyProducer(x);
-  if (x->type != ElementType::Float32 || !step || step->kernel != KernelId::Cast ||
+  if (x->type != ElementType::Float32 || !step || step->kernel != KernelId::Convert ||
       step->parameters[0] != code(ElementType::Bool))
     return nullptr;
   step = l.planner.onlyProducer(step->operands[1]);
