@@ -82,7 +82,7 @@ MLBRIDGE_INLINE void tile(const E *a, int64_t rowStride, int64_t rows, const E *
             chain[m][w][c] = V::fma(value, factor[w], chain[m][w][c]);
         }
       }
-      // Fewer than C rows of b are left.
+    // Fewer than C rows of b are left.
 #pragma GCC unroll 8
     for (int c = 0; c < C - 1; ++c)
       if (i + c < k)

@@ -281,9 +281,7 @@ Status prelu(Lowering &l) {
 }
 
 #define MLBRIDGE_SIMPLE(name, since)                                                               \
-  {                                                                                                \
-#name, since, "T", Reals, 1, true, simple < KernelId::name##F32>                               \
-  }
+  {#name, since, "T", Reals, 1, true, simple<KernelId::name##F32>}
 
 constexpr Operator Table[] = {
     MLBRIDGE_SIMPLE(Acos, 7),
