@@ -149,7 +149,7 @@ Status convTranspose(Lowering &l) {
   const int pads = choice(l, "auto_pad", AutoPads);
   if (!readTriples(l, "output_padding", s.first, 0, {&more}))
     return l.status();
-  // Of [N, C, lengths] only the lengths count.
+  // The list may be [N, C, lengths], of which only the lengths count.
   Integers shape = l.list("output_shape");
   if (shape.size() == 5 - s.first)
     shape.erase(shape.begin(), shape.begin() + 2);

@@ -27,7 +27,7 @@ Status averagePool(Lowering &l) {
       return l.status();
     const int64_t least = countsPads ? 0 : s.before[d];
     const int64_t end = s.before[d] + s.in[d] + (countsPads ? s.after[d] : 0);
-    // Of those at start, start + dilation, … the first so many lie before a bound.
+    // The result is how many of start, start + dilation, … lie before a bound.
     const auto before = [&](int64_t start, int64_t bound) {
       const int64_t n = (bound - start + s.dilations[d] - 1) / s.dilations[d];
       return std::min(std::max<int64_t>(bound > start ? n : 0, 0), s.window[d]);
