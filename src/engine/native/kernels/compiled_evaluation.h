@@ -23,8 +23,8 @@ namespace {
 // clang-format off: the vectors come first
 #include MLBRIDGE_AOT_VECTOR
 #include "along_axis.h"
-#include "classical.h"
 #include "gemm.h"
+#include "classical.h"
 #include "indexed.h"
 #include "quantized.h"
 #include "recurrent.h"
