@@ -247,9 +247,9 @@ MLBRIDGE_OUTLINE inline int64_t integerOp(IntegerOp op, int64_t type, int64_t a,
   case IntegerOp::ShiftLeft:
     return ub >= bits ? 0 : static_cast<int64_t>(ua << ub);
   case IntegerOp::ShiftRight:
-    return ub >= bits ? 0 : isSigned ? a >> ub : static_cast<int64_t>(ua >> ub);
-  default:
-    return 0;
+    if (isSigned) // what is shifted in is the sign
+      return a >> (ub >= bits ? 63 : ub);
+    return ub >= bits ? 0 : static_cast<int64_t>(ua >> ub);
   }
 }
 

@@ -124,7 +124,7 @@ inline void IntegerMatMul(Operands o, Parameters p) {
   const auto product = [&](auto element, auto part) {
     using T = decltype(element);
     auto *y = static_cast<T *>(o[0]);
-    eachRow<2>(p[4] + 1, p + 5, [&](const int64_t *at) {
+    eachIndex<2>(p[4], p + 5, [&](const int64_t *at) {
       multiplyMatrices<T, decltype(part)>(y, static_cast<const T *>(o[1]) + at[0],
                                           static_cast<const T *>(o[2]) + at[1], m, k, n);
       y += m * n;

@@ -540,8 +540,12 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
         std::vector<void *> operands;
         for (int i = 0; i < 6; ++i) {
           memory.emplace_back(256);
-          for (size_t k = 0; k < 256 && i && i != c.indices; ++k)
-            memory.back()[k] = static_cast<float>((k * 7 + static_cast<size_t>(i)) % 5 + 1);
+          for (size_t k = 0; k < 256 && i && i != c.indices; ++k) {
+            const auto whole = static_cast<uint32_t>((k * 7 + static_cast<size_t>(i)) % 5 + 1);
+            const auto real = static_cast<float>(whole);
+            const bool isWhole = c.id == KernelId::IntegerMatMul;
+            std::memcpy(&memory.back()[k], isWhole ? static_cast<const void *>(&whole) : &real, 4);
+          }
         }
         for (std::vector<float> &m : memory)
           operands.push_back(m.data());

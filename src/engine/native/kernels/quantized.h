@@ -61,7 +61,7 @@ MLBRIDGE_SHARED void readWhole(int32_t *y, const void *x, int64_t type, int64_t 
 }
 /// The scale and zero of 16 elements.
 template <class V> struct Quantization {
-  V scale;
+  V scale, realZero;
   int32_t zero[16];
 };
 template <class V>
@@ -74,6 +74,10 @@ MLBRIDGE_SHARED void readQuantization(Quantization<V> &q, Operands o, int64_t ty
     z = zero;
   if (stride && o[3])
     readWhole<V>(q.zero, o[3], type, i, n);
+  alignas(64) float zeros[16];
+  for (int j = 0; j < 16; ++j)
+    zeros[j] = static_cast<float>(q.zero[j]);
+  q.realZero = V::load(zeros);
 }
 /// Calls body(first of up to 16 elements, how many, their quantization).
 template <class V, class Body>
@@ -99,10 +103,7 @@ template <class Isa> MLBRIDGE_INLINE void Quantize(Operands o, Parameters p) {
   const bool isSigned = p[0] == Int8 || p[0] == Int16;
   const float most = isWide ? 65535 : 255, least = isSigned ? (most + 1) / -2 : 0;
   eachQuantized<V>(o, p, [&](int64_t i, int64_t n, const Quantization<V> &q) MLBRIDGE_ALWAYS {
-    alignas(64) float low[16];
-    for (int j = 0; j < 16; ++j)
-      low[j] = least - static_cast<float>(q.zero[j]);
-    const V lowest = V::load(low);
+    const V lowest = V::broadcast(least) - q.realZero;
     V v = loadUpTo<V>(x + i, n) / q.scale;
     v = V::least(V::greatest(v, lowest), lowest + V::broadcast(most));
     v = v + V::broadcast(BitsOf<float>::Rounder); // the number is in the lowest bits
