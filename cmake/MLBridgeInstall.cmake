@@ -1,11 +1,13 @@
-# Installation rules: find_package(MLBridge 0.1 COMPONENTS core c compat json protobuf grpc onnx phase-ordering).
+# Installation rules: find_package(MLBridge 0.1 COMPONENTS core base native c compat json protobuf grpc onnx phase-ordering).
 # Relocatable: what is found is found relative to the package's own file. See tests/install.
 include(CMakePackageConfigHelpers)
 
 set(MLBRIDGE_PROTO_DIR ${CMAKE_INSTALL_DATADIR}/mlbridge/proto)
 set(MLBRIDGE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/MLBridge)
 
-install(TARGETS mlbridge EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+get_property(schemes GLOBAL PROPERTY MLBRIDGE_SCHEMES)
+list(TRANSFORM schemes PREPEND mlbridge- OUTPUT_VARIABLE scheme_targets)
+install(TARGETS mlbridge ${scheme_targets} EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 if(TARGET mlbridge-c)
   install(TARGETS mlbridge-c EXPORT MLBridgeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endif()
@@ -46,8 +48,21 @@ Cflags: @includes@
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/cmake/${name}.pc
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endfunction()
-mlbridge_pkg_config(mlbridge "" "-lmlbridge -pthread -l${CMAKE_DL_LIBS}"
+mlbridge_pkg_config(mlbridge-base "" "-lmlbridge -pthread -l${CMAKE_DL_LIBS}"
                     "-I\${includedir} -I\${componentdir} -include component_folder.h -pthread")
+foreach(name IN LISTS schemes)
+  get_property(parts GLOBAL PROPERTY MLBRIDGE_PARTS_OF_${name})
+  get_property(names GLOBAL PROPERTY MLBRIDGE_NAMES_IN_${name})
+  list(APPEND names base)
+  list(TRANSFORM names PREPEND mlbridge-)
+  list(JOIN parts " " parts)
+  list(JOIN names " " names)
+  set(package mlbridge-${name})
+  if(name STREQUAL "core")
+    set(package mlbridge)
+  endif()
+  mlbridge_pkg_config(${package} "${names}" "${parts}" "")
+endforeach()
 mlbridge_pkg_config(mlbridge-c "" -lmlbridge-c "-I\${includedir}")
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)

@@ -50,7 +50,8 @@ class Tool:
         libraries = ["-l:libzstd.so.1" if word == "-lzstd" else word for word in words]
         self.link = [f"-L{run(config, '--libdir').strip()}", *libraries, "-fuse-ld=lld"]
         self.compile = ["clang++-22", *flags, "-DNDEBUG", str(HERE / "opt_like.cpp")]
-        bridge = ["-DWITH_BRIDGE", f"-I{ROOT}/include", str(build / "src/libmlbridge.a")]
+        native = "-Wl,--undefined=mlbridge_link_native"  # as MLBridge::native links it
+        bridge = ["-DWITH_BRIDGE", f"-I{ROOT}/include", native, str(build / "src/libmlbridge.a")]
         self.bridge = [*bridge, "-ldl", "-pthread"]
 
     def build(self, *, bridge: bool) -> tuple[Path, float]:

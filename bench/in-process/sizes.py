@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What an engine and its model add to a plugin that exports one function, which asks a model.
+"""What the library adds to a plugin that exports one function, which asks a model: its base, and
+each scheme and its model on top of that.
 
-The plugin is linked with the engine and without any, and stripped. ONNX Runtime is not part of it:
+The plugin is linked with the scheme and without any, and stripped. ONNX Runtime is not part of it:
 its engine is a component, a file beside the plugin, and the library itself is another.
 """
 
@@ -18,6 +19,9 @@ ROOT = HERE.parents[1]
 
 NAME = "linked_in"  # of the network that is compiled ahead of time
 PLUGIN = """
+#ifdef WITHOUT
+extern "C" [[gnu::visibility("default")]] float ask(const char *) { return 0.0F; }
+#else
 #include <mlbridge/compiled.h>
 #include <mlbridge/model.h>
 #ifdef COMPILED
@@ -32,7 +36,18 @@ extern "C" [[gnu::visibility("default")]] float ask(const char *uri) {
                                                  {mlbridge::TensorSpec::of<float>("y", {2})}});
   return runner.evaluateOr<float>([] { return 0.0F; });
 }
+#endif
 """
+
+
+#: What the linker is asked for, as MLBridge::NAME of src/CMakeLists.txt does it.
+PARTS = {
+    "base": (),
+    "aot": ("aot",),
+    "native": ("native",),
+    "unix": ("remote", "unix"),
+    "core": ("aot", "native", "remote", "unary", "pipe", "shm", "unix"),
+}
 
 
 def kilobytes(path: Path, stripped: Path) -> float:
@@ -53,15 +68,21 @@ class Sizes:
         if engine == "onnx":
             component = self.build / "lib/mlbridge/libmlbridge-engine-onnx.so"
             return kilobytes(component, self.folder / "component.so")
-        definition = f"-DCOMPILED={NAME}_model" if engine == "aot" else "-DNOTHING"
-        archive = self._archive(native=engine == "native")
-        return self._plugin(engine, (*objects, archive), definition) - self._bare()
+        definition = f"-DCOMPILED={NAME}_model" if objects else "-DNOTHING"
+        parts = [f"-Wl,--undefined=mlbridge_link_{part}" for part in PARTS[engine]]
+        library = (*parts, self.build / "src/libmlbridge.a")
+        without = self._without() if engine == "base" else self._base()
+        return self._plugin(engine, (*objects, *library), definition) - without
 
     @functools.cache  # noqa: B019 - lives as long as the program
-    def _bare(self) -> float:
-        return self._plugin("bare", (self._archive(),), "-DNOTHING")
+    def _base(self) -> float:
+        return self._plugin("base", (self.build / "src/libmlbridge.a",), "-DNOTHING")
 
-    def _plugin(self, name: str, objects: tuple[Path, ...], definition: str) -> float:
+    @functools.cache  # noqa: B019
+    def _without(self) -> float:
+        return self._plugin("without", (), "-DWITHOUT")
+
+    def _plugin(self, name: str, objects: tuple[str | Path, ...], definition: str) -> float:
         source, script = self.folder / "plugin.cpp", self.folder / "plugin.map"
         source.write_text(PLUGIN)
         script.write_text("{ global: ask; local: *; };\n")
@@ -71,14 +92,3 @@ class Sizes:
         options += ["-Wl,--exclude-libs,ALL", "-pthread"]
         run("g++", *options, "-o", out, source, *objects, "-ldl", "-lm")
         return out.stat().st_size / 1024
-
-    @functools.cache  # noqa: B019
-    def _archive(self, *, native: bool = False) -> Path:
-        """The library's objects, with the native engine's or without."""
-        listed = run("ninja", "-C", self.build, "-t", "query", "src/libmlbridge.a").split()
-        objects = [self.build / word for word in listed if word.endswith(".o")]
-        if not native:
-            objects = [o for o in objects if "native" not in o.relative_to(self.build).parts]
-        out = self.folder / f"library-{native}.a"
-        run("ar", "rcsD", out, *objects)
-        return out

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Edit distance with transpositions.
+// Edit distance with transpositions, and errors of words that are not known.
 #include "core/nearest.h"
 
 #include "core/message.h"
@@ -51,6 +51,13 @@ std::string didYouMean(std::string_view word, Span<const std::string_view> known
 std::string suggestion(std::string_view word, Span<const std::string_view> known,
                        std::string_view what) {
   return didYouMean(word, known) + " (" + std::string(what) + ": " + listOf(known) + ")";
+}
+
+Status notLinked(std::string_view scheme, std::string_view target) {
+  return makeError(Code::Unsupported, "the scheme '", scheme,
+                   "' is not linked into this program; link MLBridge::", target,
+                   ", or MLBridge::core for all schemes (pkg-config: mlbridge-", target,
+                   " or mlbridge)");
 }
 
 } // namespace mlbridge

@@ -3,6 +3,7 @@
 #ifndef MLBRIDGE_CORE_NEAREST_H
 #define MLBRIDGE_CORE_NEAREST_H
 
+#include <mlbridge/status.h>
 #include <mlbridge/tensor.h>
 
 #include <string>
@@ -18,6 +19,10 @@ std::string didYouMean(std::string_view word, Span<const std::string_view> known
 /// The same and all that is known: "; did you mean 'a'? (agents: a, b)".
 std::string suggestion(std::string_view word, Span<const std::string_view> known,
                        std::string_view what);
+
+/// The error of a scheme of the library's own that the program doesn't link. `target`: what has it,
+/// MLBridge::TARGET in CMake.
+Status notLinked(std::string_view scheme, std::string_view target);
 
 } // namespace mlbridge
 

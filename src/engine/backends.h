@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The engines that are built in.
+// The engines that are built in. Those that are weak are null unless the program links them in;
+// their symbols are what a target of src/CMakeLists.txt asks the linker for.
 #ifndef MLBRIDGE_ENGINE_BACKENDS_H
 #define MLBRIDGE_ENGINE_BACKENDS_H
 
@@ -31,12 +32,14 @@ Expected<std::string_view> wantedInstructionSet();
 /// Opens aot:NAME, a model that is linked in, or aot:FILE.so. Option: weights=FILE. Errors:
 /// NotFound, InvalidModel (not what mlbridge aot makes, another version, weights of another
 /// network), InvalidArgument (an option, weights missing or not wanted).
-Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri);
+[[gnu::weak]] Expected<std::shared_ptr<ModelBackend>>
+openCompiled(const Uri &uri) __asm__("mlbridge_link_aot");
 
-/// If native is built: opens native:FILE, or what is in `memory`, within the deadline of opening.
-/// Errors: those of native::Network::open, InvalidArgument (an option).
-Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options,
-                                                   const Span<const uint8_t> *memory = nullptr);
+/// Opens native:FILE, or what is in `memory`, within the deadline of opening. Errors: those of
+/// native::Network::open, InvalidArgument (an option).
+[[gnu::weak]] Expected<std::shared_ptr<ModelBackend>>
+openNative(const Uri &uri, const OpenOptions &options,
+           const Span<const uint8_t> *memory) __asm__("mlbridge_link_native");
 
 } // namespace mlbridge
 

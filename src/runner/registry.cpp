@@ -8,6 +8,7 @@
 #include "core/component.h"
 #include "core/registry.h"
 #include "engine/backends.h"
+#include "transport/builtin.h"
 
 #include <mlbridge/engine.h>
 
@@ -35,17 +36,29 @@ Registry<std::shared_ptr<Engines>> &linkedEngines() {
   return all;
 }
 
-/// With parts of MLBridge that may not be installed: onnx and grpc.
-constexpr std::string_view Own[] = {"aot",    "function", "grpc",
-#ifdef MLBRIDGE_HAS_NATIVE
-                                    "native",
-#endif
-                                    "onnx",   "pipe",     "shm",  "unix"};
+/// With parts of MLBridge that may not be installed, onnx and grpc, or not linked in.
+constexpr std::string_view Own[] = {"aot",  "function", "grpc", "native",
+                                    "onnx", "pipe",     "shm",  "unix"};
 // Models that a program may have linked in; see engine.h.
 constexpr std::string_view Linked = "tfaot";
 
 bool isOwn(std::string_view scheme) {
   return std::find(std::begin(Own), std::end(Own), scheme) != std::end(Own);
+}
+
+/// False for a scheme of our own whose part the program doesn't link.
+bool isLinked(std::string_view scheme) {
+  return scheme == "native" ? openNative != nullptr
+         : scheme == "aot"  ? openCompiled != nullptr
+         : scheme == "grpc" ? openRemote != nullptr
+         : scheme == "pipe" ? openRemote != nullptr && pipeTransport != nullptr
+         : scheme == "shm"  ? openRemote != nullptr && shmTransport != nullptr
+         : scheme == "unix" ? openRemote != nullptr && unixTransport != nullptr
+                            : true;
+}
+
+Status checkLinked(std::string_view scheme) {
+  return isLinked(scheme) ? Status() : notLinked(scheme, scheme == "grpc" ? "client" : scheme);
 }
 
 Status alreadyOwn(const std::string &scheme) {
@@ -88,7 +101,8 @@ Expected<const mlb_engine *> linkedEngine(const Uri &uri) {
 
 /// A server of MLBridge's, or a service of the user's own.
 OpenedBackend openServer(const Uri &uri, const OpenOptions &options) {
-  return uri.options.count("call") ? openUnary(uri, options) : openRemote(uri, options);
+  const auto open = uri.options.count("call") ? openUnary : openRemote;
+  return open ? open(uri, options) : notLinked(uri.scheme, "client");
 }
 
 /// True if the place of such a URI may be a file; functions have no place, servers another one.
@@ -101,16 +115,15 @@ bool mayBeFile(std::string_view scheme) {
 
 static OpenedBackend openPlain(const Uri &uri, const OpenOptions &options);
 
-static OpenedBackend openMemory(Uri uri, [[maybe_unused]] const OpenOptions &options,
-                                Span<const uint8_t> bytes) {
+static OpenedBackend openMemory(Uri uri, const OpenOptions &options, Span<const uint8_t> bytes) {
   if (uri.options.count("reload"))
     return Status(Code::InvalidArgument, "option reload: a model in memory has no file");
   if (uri.place.empty())
     uri.place = "the model in memory"; // for messages
-#ifdef MLBRIDGE_HAS_NATIVE
+  if (Status s = checkLinked(uri.scheme); !s)
+    return s;
   if (uri.scheme == "native")
     return openNative(uri, options, &bytes);
-#endif
   if (isOwn(uri.scheme) && uri.scheme != "onnx")
     return makeError(Code::Unsupported, "the scheme '", uri.scheme,
                      "' takes no model from memory; native and onnx do");
@@ -163,7 +176,10 @@ Status registerEngine(const std::string &scheme, std::string name, const mlb_eng
 }
 
 std::vector<std::string> knownSchemes() {
-  std::vector<std::string> all(std::begin(Own), std::end(Own));
+  std::vector<std::string> all;
+  for (const std::string_view own : Own)
+    if (isLinked(own))
+      all.emplace_back(own);
   for (const std::vector<std::string> &more :
        {schemes().names(), linkedEngines().names(), componentNames(ComponentKind::Engine),
         componentNames(ComponentKind::Transport)})
@@ -229,12 +245,12 @@ OpenedBackend openBackend(const Uri &stated, const OpenOptions &options,
 static OpenedBackend openPlain(const Uri &uri, const OpenOptions &options) {
   if (uri.scheme == "function")
     return openFunction(uri);
+  if (Status s = checkLinked(uri.scheme); !s)
+    return s;
   if (uri.scheme == "aot")
     return openCompiled(uri);
-#ifdef MLBRIDGE_HAS_NATIVE
   if (uri.scheme == "native")
-    return openNative(uri, options);
-#endif
+    return openNative(uri, options, nullptr);
   if (uri.scheme == "pipe" || uri.scheme == "shm" || uri.scheme == "unix")
     return openServer(uri, options);
   if (const std::optional<Factory> factory = schemes().find(uri.scheme))

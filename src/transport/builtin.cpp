@@ -11,7 +11,7 @@ namespace mlbridge {
 
 namespace {
 
-constexpr std::pair<std::string_view, const Transport &(*)()> BuiltIn[] = {
+const std::pair<std::string_view, const Transport &(*)()> BuiltIn[] = {
     {"pipe", pipeTransport}, {"shm", shmTransport}, {"unix", unixTransport}};
 
 } // namespace
@@ -19,13 +19,14 @@ constexpr std::pair<std::string_view, const Transport &(*)()> BuiltIn[] = {
 Expected<const Transport *> transportFor(std::string_view scheme) {
   for (const auto &[name, transport] : BuiltIn)
     if (name == scheme)
-      return &transport();
+      return transport ? Expected(&transport()) : notLinked(scheme, scheme);
   Expected<const Transport *> found = componentTransport(scheme);
   if (found || found.status().code() != Code::NotFound)
     return found;
   std::vector<std::string> known = componentNames(ComponentKind::Transport);
   for (const auto &[name, transport] : BuiltIn)
-    known.emplace_back(name);
+    if (transport)
+      known.emplace_back(name);
   return makeError(Code::NotFound, "no transport '", scheme, "'",
                    didYouMean(scheme, viewsOf(known)), " (", found.status().message(), ")");
 }

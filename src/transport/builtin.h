@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transports that are built in, each made in its own room.
+// The transports that are built in, each made in its own room. One is null unless the program links
+// it in, as in engine/backends.h.
 #ifndef MLBRIDGE_TRANSPORT_BUILTIN_H
 #define MLBRIDGE_TRANSPORT_BUILTIN_H
 
@@ -7,9 +8,9 @@
 
 namespace mlbridge {
 
-const Transport &pipeTransport();
-const Transport &shmTransport();
-const Transport &unixTransport();
+[[gnu::weak]] const Transport &pipeTransport() __asm__("mlbridge_link_pipe");
+[[gnu::weak]] const Transport &shmTransport() __asm__("mlbridge_link_shm");
+[[gnu::weak]] const Transport &unixTransport() __asm__("mlbridge_link_unix");
 
 } // namespace mlbridge
 

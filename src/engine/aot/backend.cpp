@@ -304,16 +304,6 @@ Status registerCompiled(const mlb_aot_model *model) {
   return Status();
 }
 
-Expected<std::string_view> wantedInstructionSet() {
-  const char *const text = ::secure_getenv("MLBRIDGE_NATIVE_ISA");
-  const std::string_view wanted = text ? text : "";
-  for (const std::string_view known : {"", "portable", "avx2", "avx512", "neon"})
-    if (wanted == known)
-      return wanted;
-  return makeError(Code::InvalidArgument, "MLBRIDGE_NATIVE_ISA is '", wanted,
-                   "'; expected portable, avx2, avx512 or neon");
-}
-
 Expected<std::shared_ptr<ModelBackend>> openCompiled(const Uri &uri) {
   if (const auto wanted = wantedInstructionSet(); !wanted)
     return wanted.status();

@@ -2,60 +2,39 @@
 // Kernels over all element types whose arithmetic is exact, or not worth a vector. A "type" is a
 // Type of kernel.h.
 //
-// Cast           {y, x}  {from type, to type, count}
+// Cast           {y, x}  {from type, to type, count}  What Convert doesn't do.
 //                Floats are truncated towards zero; what doesn't fit wraps as in two's complement,
 //                and beyond 64 bits it is the least int64.
-// IntegerBinary  {y, a, b}
+// IntegerFunction {y, a, b}
 //                {IntegerOp, type, rank, then for each dimension: length, stride of a, of b}
 //                y is dense. Overflow wraps; division by 0 gives 0.
-// IntegerUnary   {y, x}  {UnaryOp, type, count}  IsNaN, IsInf take floats and give bool.
-// Compare        {y bool, a, b}  {CompareOp, type, rank, as above}
 // Fmod           {y, a, b}  {type (float32, float64), whether the sign is that of b (0: of a),
 //                rank, as above}
 // IntegerReduce  {y [outer, inner], x}  {ReduceOp, type, outer, n, inner}
-// IntegerArg     {y int64 [outer, inner], x}  {type, outer, n, inner, last (0, 1), largest (0, 1)}
-// IntegerTopK    {values, indices int64, x}  {type, outer, n, inner, k, largest (0, 1)}
+// BestIndex      {y int64 [outer, inner], x}  {type, outer, n, inner, last (0 or 1: which of
+// equals),
+//                largest (0, 1)}  NaN wins, the first or last of them.
+// TopK           {values [outer, k, inner], indices int64, x, workspace (n int64)?}
+//                {type, outer, n, inner, k, largest (0, 1)}
+//                Sorted; of equals the lower index first; NaN counts as greatest. The workspace may
+//                be null up to MostInserted.
 // Accumulate     {y, x}  {type, whether it is a product (0: sum), outer, n, inner, exclusive,
 //                reverse}
 // Range          {y, start, delta}  {type, count}
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 
-#include "masks.h"
-#include "movement.h"
+#include "blocks.h"
 
 namespace mlbridge::native {
 
-enum class IntegerOp : int64_t {
-  Add,
-  Sub,
-  Mul,
-  Div,
-  Mod,
-  Rem,
-  Pow,
-  Min,
-  Max,
-  And,
-  Or,
-  Xor,
-  ShiftLeft,
-  ShiftRight
-};
-enum class UnaryOp : int64_t { Neg, Abs, Sign, Not, Invert, IsNaN, IsInf, IsPosInf, IsNegInf };
+/// TopK inserts so many; of more it makes a heap.
+constexpr int64_t MostInserted = 64;
 enum class ReduceOp : int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
 
 } // namespace mlbridge::native
 
 namespace mlbridge::native::kernels {
-
-/// Bytes of an element of a type.
-inline int64_t widthOf(int64_t type) {
-  constexpr uint8_t Widths[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 1}; // by Type
-  return Widths[type];
-}
-inline bool isReal(int64_t type) { return type >= Float16 && type <= Float64; }
-inline bool isUnsigned(int64_t type) { return (type >= UInt8 && type <= UInt64) || type == Bool; }
 
 // ---- elements by the piece: as int64 (sign- or zero-extended) or as double ----------------------
 // One loop over a type instead of one for each kernel and type.
@@ -174,20 +153,8 @@ MLBRIDGE_INLINE void eachPieceOfTwo(void *const *o, int64_t type, int64_t rank,
 
 // ---- Cast ---------------------------------------------------------------------------------------
 
-inline int64_t truncate(double x) {
-  return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? static_cast<int64_t>(x)
-                                                                  : INT64_MIN;
-}
-inline uint64_t truncateUnsigned(double x) {
-  return x >= 9223372036854775808.0 && x < 18446744073709551616.0
-             ? static_cast<uint64_t>(x)
-             : static_cast<uint64_t>(truncate(x));
-}
-
 inline void Cast(Operands o, Parameters p) {
   const int64_t from = p[0], to = p[1];
-  if ((from == UInt8 || from == Bool) && to == Float32)
-    return castBytes(static_cast<float *>(o[0]), static_cast<const uint8_t *>(o[1]), p[2]);
   eachPiece(p[2], [&](int64_t first, int64_t n) {
     const void *x = element(o[1], from, first);
     void *y = element(o[0], to, first);
@@ -283,99 +250,20 @@ MLBRIDGE_OUTLINE inline int64_t integerOp(IntegerOp op, int64_t type, int64_t a,
     if (isSigned) // what is shifted in is the sign
       return a >> (ub >= bits ? 63 : ub);
     return ub >= bits ? 0 : static_cast<int64_t>(ua >> ub);
+  default:
+    return 0;
   }
-  return 0;
 }
 
-inline void IntegerBinary(Operands o, Parameters p) {
+inline void IntegerFunction(Operands o, Parameters p) {
   const auto op = static_cast<IntegerOp>(p[0]);
   const int64_t type = p[1];
   using Wide = int64_t;
   eachPieceOfTwo<Wide>(o, type, p[2], p + 3, [&](int64_t y, Wide *a, Wide *b, int64_t n) {
-    if (op == IntegerOp::Add)
-      for (int64_t i = 0; i < n; ++i)
-        a[i] = static_cast<Wide>(static_cast<uint64_t>(a[i]) + static_cast<uint64_t>(b[i]));
-    else
-      for (int64_t i = 0; i < n; ++i)
-        a[i] = integerOp(op, type, a[i], b[i]);
+    for (int64_t i = 0; i < n; ++i)
+      a[i] = integerOp(op, type, a[i], b[i]);
     store(element(o[0], type, y), type, 1, a, n);
   });
-}
-
-inline int64_t integerOf(UnaryOp op, int64_t x, bool isSigned) {
-  const auto negative = static_cast<int64_t>(0 - static_cast<uint64_t>(x));
-  switch (op) {
-  case UnaryOp::Neg:
-    return negative;
-  case UnaryOp::Abs:
-    return isSigned && x < 0 ? negative : x;
-  case UnaryOp::Sign:
-    return isSigned && x < 0 ? -1 : x != 0;
-  case UnaryOp::Not:
-    return x == 0;
-  default:
-    return ~x;
-  }
-}
-inline bool classOf(UnaryOp op, double x) {
-  if (op == UnaryOp::IsNaN)
-    return x != x;
-  return (x == __builtin_inf() && op != UnaryOp::IsNegInf) ||
-         (x == -__builtin_inf() && op != UnaryOp::IsPosInf);
-}
-
-inline void IntegerUnary(Operands o, Parameters p) {
-  const auto op = static_cast<UnaryOp>(p[0]);
-  const int64_t type = p[1];
-  const bool ofReals = op >= UnaryOp::IsNaN, isSigned = !isUnsigned(type);
-  eachPiece(p[2], [&](int64_t first, int64_t n) {
-    const void *x = element(o[1], type, first);
-    int64_t values[Piece] = {};
-    double reals[Piece];
-    if (ofReals)
-      load(reals, x, type, 1, n);
-    else
-      load(values, x, type, 1, n);
-    for (int64_t i = 0; i < n; ++i)
-      values[i] = ofReals ? classOf(op, reals[i]) : integerOf(op, values[i], isSigned);
-    const int64_t result = ofReals ? int64_t{Bool} : type;
-    store(element(o[0], result, first), result, 1, values, n);
-  });
-}
-
-template <class Wide> inline void compareWide(CompareOp op, Operands o, Parameters p) {
-  const bool swapped = op == CompareOp::Greater || op == CompareOp::GreaterOrEqual;
-  const int64_t type = p[1];
-  eachPieceOfTwo<Wide>(o, type, p[2], p + 3, [&](int64_t at, Wide *a, Wide *b, int64_t n) {
-    order(a, type, n);
-    order(b, type, n);
-    auto *y = static_cast<uint8_t *>(o[0]) + at;
-    const Wide *x = swapped ? b : a, *z = swapped ? a : b;
-    if (op == CompareOp::Equal)
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = x[i] == z[i];
-    else if (op == CompareOp::Less || op == CompareOp::Greater)
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = x[i] < z[i];
-    else
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = x[i] <= z[i];
-  });
-}
-
-inline void Compare(Operands o, Parameters p) {
-  const auto op = static_cast<CompareOp>(p[0]);
-  const int64_t type = p[1];
-  if (type == Float32) {
-    const int64_t *last = p + 3 + (p[2] - 1) * 3;
-    auto *y = static_cast<uint8_t *>(o[0]);
-    return eachRow<2>(p[2], p + 3, [&](const int64_t *at) {
-      compareFloats(op, y, static_cast<const float *>(o[1]) + at[0], last[1],
-                    static_cast<const float *>(o[2]) + at[1], last[2], last[0]);
-      y += last[0];
-    });
-  }
-  isReal(type) ? compareWide<double>(op, o, p) : compareWide<int64_t>(op, o, p);
 }
 
 inline void Fmod(Operands o, Parameters p) {
@@ -441,38 +329,139 @@ inline void IntegerReduce(Operands o, Parameters p) {
   });
 }
 
-inline void IntegerArg(Operands o, Parameters p) {
+/// A number as an integer, in the same order. NaN is what `nan` says.
+MLBRIDGE_OUTLINE inline int64_t keyAt(const void *x, int64_t type, int64_t i, int64_t nan) {
+  if (!isReal(type))
+    return orderedAt(x, type, i);
+  double value;
+  load(&value, element(x, type, i), type, 1, 1);
+  if (value != value)
+    return nan;
+  value += 0.0; // which makes 0 of −0
+  int64_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits < 0 ? bits ^ INT64_MAX : bits;
+}
+
+template <class T>
+inline int64_t passOver(const void *x, int64_t i, int64_t n, int64_t stride, const void *bound,
+                        bool largest) {
+  const T *from = static_cast<const T *>(x);
+  const T best = *static_cast<const T *>(bound);
+  if (largest)
+    while (i < n && from[i * stride] <= best)
+      ++i;
+  else
+    while (i < n && from[i * stride] >= best)
+      ++i;
+  return i;
+}
+/// The first element from i on that may be greater, or less, than that at `bound`; n without one.
+MLBRIDGE_OUTLINE inline int64_t nextBetter(int64_t type, const void *x, int64_t i, int64_t n,
+                                           int64_t stride, int64_t bound, bool largest) {
+  const void *best = element(x, type, bound * stride);
+  switch (type) {
+  case Int8:
+    return passOver<int8_t>(x, i, n, stride, best, largest);
+  case Int16:
+    return passOver<int16_t>(x, i, n, stride, best, largest);
+  case Int32:
+    return passOver<int32_t>(x, i, n, stride, best, largest);
+  case Int64:
+    return passOver<int64_t>(x, i, n, stride, best, largest);
+  case UInt16:
+    return passOver<uint16_t>(x, i, n, stride, best, largest);
+  case UInt32:
+    return passOver<uint32_t>(x, i, n, stride, best, largest);
+  case UInt64:
+    return passOver<uint64_t>(x, i, n, stride, best, largest);
+  case Float32:
+    return passOver<float>(x, i, n, stride, best, largest);
+  case Float64:
+    return passOver<double>(x, i, n, stride, best, largest);
+  default:
+    return passOver<uint8_t>(x, i, n, stride, best, largest);
+  }
+}
+
+inline void BestIndex(Operands o, Parameters p) {
   const int64_t type = p[0], n = p[2], inner = p[3];
   const bool last = p[4] != 0, largest = p[5] != 0;
+  const int64_t nan = largest ? INT64_MAX : INT64_MIN;
   eachLine(p + 1, [&](int64_t from, int64_t to) {
-    int64_t best = 0, before = n ? orderedAt(o[1], type, from) : 0;
-    for (int64_t j = 1; j < n; ++j) {
-      const int64_t value = orderedAt(o[1], type, from + j * inner);
-      if ((largest ? before < value : value < before) || (last && value == before)) {
-        best = j;
-        before = value;
+    // From the end, if the last of equals counts.
+    const void *x = element(o[1], type, last ? from + (n - 1) * inner : from);
+    const int64_t stride = last ? -inner : inner;
+    int64_t best = 0, most = n ? keyAt(x, type, 0, nan) : nan;
+    for (int64_t i = 1; most != nan; ++i) {
+      i = nextBetter(type, x, i, n, stride, best, largest);
+      if (i >= n)
+        break;
+      const int64_t key = keyAt(x, type, i * stride, nan);
+      if (largest ? key > most : key < most) {
+        best = i;
+        most = key;
       }
     }
-    static_cast<int64_t *>(o[0])[to] = best;
+    static_cast<int64_t *>(o[0])[to] = last ? n - 1 - best : best;
   });
 }
 
-inline void IntegerTopK(Operands o, Parameters p) {
+/// The best few, found by insertion: greater keys come first, of equals the lower index.
+template <class KeyOf, class Next>
+MLBRIDGE_INLINE void insertBest(int64_t *indices, int64_t count, int64_t n, int64_t stride,
+                                const KeyOf &keyOf, const Next &next) {
+  int64_t keys[MostInserted];
+  int64_t filled = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (filled == count)
+      i = next(i, indices[(count - 1) * stride]);
+    if (i >= n)
+      break;
+    const int64_t key = keyOf(i);
+    if (filled == count && key <= keys[count - 1])
+      continue;
+    int64_t at = filled < count ? filled++ : count - 1;
+    for (; at > 0 && keys[at - 1] < key; --at) {
+      keys[at] = keys[at - 1];
+      indices[at * stride] = indices[(at - 1) * stride];
+    }
+    keys[at] = key;
+    indices[at * stride] = i;
+  }
+}
+
+inline void TopK(Operands o, Parameters p) {
   const int64_t type = p[0], n = p[2], inner = p[3], count = p[4];
   const bool largest = p[5] != 0;
-  const int64_t width = widthOf(type);
+  auto *keys = static_cast<int64_t *>(o[3]);
   eachLine(p + 1, [&](int64_t from, int64_t to) {
     to = to / inner * count * inner + to % inner;
     auto *indices = static_cast<int64_t *>(o[1]) + to;
-    const auto before = [&](int64_t a, int64_t b) {
-      const int64_t x = orderedAt(o[2], type, from + a * inner);
-      const int64_t y = orderedAt(o[2], type, from + b * inner);
-      return x == y ? a < b : (x > y) == largest;
+    const void *x = element(o[2], type, from);
+    const auto keyOf = [&](int64_t i) {
+      const int64_t key = keyAt(x, type, i * inner, INT64_MAX);
+      return largest ? key : ~key;
     };
-    bestOf(indices, count, n, inner, before);
+    const auto next = [&](int64_t i, int64_t worst) {
+      i = nextBetter(type, x, i, n, inner, worst, largest);
+      if (keys && i < n)
+        keys[i] = keyOf(i);
+      return i;
+    };
+    if (count > MostInserted) {
+      for (int64_t i = 0; i < count; ++i)
+        keys[i] = keyOf(i);
+      const auto before = [&](int64_t a, int64_t b) {
+        return keys[a] == keys[b] ? a < b : keys[a] > keys[b];
+      };
+      bestOf(indices, count, n, inner, before, next);
+    } else if (count > 0) {
+      insertBest(indices, count, n, inner, keyOf, next);
+    }
     for (int64_t m = 0; m < count; ++m)
-      moveOne(element(o[0], type, to + m * inner),
-              element(o[2], type, from + indices[m * inner] * inner), width);
+      moveOne(element(o[0], type, to + m * inner), element(x, type, indices[m * inner] * inner),
+              widthOf(type));
   });
 }
 

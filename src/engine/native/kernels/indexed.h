@@ -83,37 +83,54 @@ inline void ScatterNd(Operands o, Parameters p) {
   const auto *indices = static_cast<const int64_t *>(o[2]);
   for (int64_t i = 0; i < count; ++i, indices += depth) {
     const int64_t at = placeOf(indices, depth, p + 5, o[3]);
-    if (at >= 0)
+    if (at >= 0 && op == ScatterOp::None)
+      __builtin_memcpy(element(o[0], type, at), element(o[1], type, i * block),
+                       static_cast<size_t>(block * widthOf(type)));
+    else if (at >= 0)
       for (int64_t k = 0; k < block; ++k)
         scatterOne(op, type, element(o[0], type, at + k), element(o[1], type, i * block + k));
   }
 }
 
-/// The numbers are unsigned, and wrap.
-template <class Element>
+/// The numbers are unsigned, and wrap. Those of 32 bits are multiplied by four.
+template <class Element, class Part>
 MLBRIDGE_INLINE void multiplyMatrices(Element *y, const Element *a, const Element *b, int64_t m,
                                       int64_t k, int64_t n) {
+  constexpr int64_t Parts = 4, Each = sizeof(Part) / sizeof(Element);
   for (int64_t row = 0; row < m; ++row, y += n, a += k) {
-    for (int64_t column = 0; column < n; ++column)
-      y[column] = 0;
-    for (int64_t i = 0; i < k; ++i)
-      for (int64_t column = 0; column < n; ++column)
-        y[column] += a[i] * b[i * n + column];
+    int64_t first = 0;
+    for (; first + Parts * Each <= n; first += Parts * Each) {
+      Part sums[Parts] = {};
+      for (int64_t i = 0; i < k; ++i)
+#pragma GCC unroll 4
+        for (int64_t part = 0; part < Parts; ++part) {
+          Part factor;
+          __builtin_memcpy(&factor, b + i * n + first + part * Each, sizeof factor);
+          sums[part] += factor * a[i];
+        }
+      __builtin_memcpy(y + first, sums, sizeof sums);
+    }
+    for (; first < n; ++first) {
+      y[first] = 0;
+      for (int64_t i = 0; i < k; ++i)
+        y[first] += a[i] * b[i * n + first];
+    }
   }
 }
 
 inline void IntegerMatMul(Operands o, Parameters p) {
+  typedef uint32_t Four __attribute__((vector_size(16)));
   const int64_t m = p[1], k = p[2], n = p[3];
-  const auto product = [&](auto element) {
+  const auto product = [&](auto element, auto part) {
     using T = decltype(element);
     auto *y = static_cast<T *>(o[0]);
-    eachIndex<2>(p[4], p + 5, [&](const int64_t *at) {
-      multiplyMatrices(y, static_cast<const T *>(o[1]) + at[0],
-                       static_cast<const T *>(o[2]) + at[1], m, k, n);
+    eachRow<2>(p[4] + 1, p + 5, [&](const int64_t *at) {
+      multiplyMatrices<T, decltype(part)>(y, static_cast<const T *>(o[1]) + at[0],
+                                          static_cast<const T *>(o[2]) + at[1], m, k, n);
       y += m * n;
     });
   };
-  widthOf(p[0]) == 4 ? product(uint32_t()) : product(uint64_t());
+  widthOf(p[0]) == 4 ? product(uint32_t(), Four()) : product(uint64_t(), uint64_t());
 }
 
 // ---- loops and recurrent layers -----------------------------------------------------------------

@@ -4,6 +4,8 @@
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_TABLE_H
 
 #include "along_axis.h"
+#include "blocks.h"
+#include "convolution.h"
 #include "elementwise.h"
 #include "gemm.h"
 #include "quantized.h"

@@ -149,8 +149,8 @@ Status Labels::give(Lowering &l, Value *scores, std::string_view transform) cons
   if (scores->shape[1] != count_)
     return l.invalid("it has ", count_, " labels for ", scores->shape[1], " scores");
   Value *best = l.make(ElementType::Int64, {scores->shape[0]});
-  l.emit(pick(KernelId::ArgMaxF32, scores->type), {best}, {scores},
-         {scores->shape[0], count_, 1, 0});
+  l.emit(KernelId::BestIndex, {best}, {scores},
+         {code(scores->type), scores->shape[0], count_, 1, 0, 1});
   giveLabels(l, best);
   return giveScores(l, scores, transform);
 }
@@ -396,9 +396,7 @@ Status imputer(Lowering &l) {
     const double replaced = l.real("replaced_value_float", 0);
     values = vectorLike(l, x, imputed);
     if (replaced != replaced) {
-      isMissing = l.make(ElementType::Bool, x->shape);
-      l.emit(KernelId::IntegerUnary, {isMissing}, {x},
-             {number(UnaryOp::IsNaN), code(x->type), count(x)});
+      isMissing = logicalNot(l, compare(l, CompareOp::Equal, x, x));
     } else {
       isMissing = compare(l, CompareOp::Equal, x, l.constantReal(x->type, replaced));
     }

@@ -5,6 +5,19 @@
 
 namespace mlbridge::native {
 
+Refused misfit(Lowering &l, std::string_view expected) {
+  std::string shapes;
+  for (const Value *input : l.inputs)
+    shapes += (shapes.empty() ? "" : ", ") + (input ? toString(input->shape) : "none");
+  return l.invalid("its inputs ", shapes, " don't fit; expected ", expected);
+}
+Refused wrong(Lowering &l, const char *attribute, int64_t value) {
+  return l.invalid("its attribute '", attribute, "' is ", value);
+}
+Refused wrong(Lowering &l, const char *attribute, std::string_view value) {
+  return l.invalid("its attribute '", attribute, "' is '", value, "'");
+}
+
 bool readAxis(Lowering &l, const Value *x, int64_t fallback, Along &out) {
   int64_t axis = l.integer("axis", fallback);
   if (!l.axis(axis, x->rank()))
@@ -97,23 +110,43 @@ Value *binary(Lowering &l, KernelId kernel, Value *a, Value *b) {
 }
 
 Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b) {
-  return broadcasted(l, KernelId::IntegerBinary, a->type, {a, b}, {number(op), code(a->type)});
+  const KernelId kernel =
+      op <= IntegerOp::Sign ? KernelId::IntegerBinary : KernelId::IntegerFunction;
+  return broadcasted(l, kernel, a->type, {a, b}, {number(op), code(a->type)});
 }
 
 Value *arithmetic(Lowering &l, KernelId kernel, IntegerOp op, Value *a, Value *b) {
   return isFloat(a->type) ? binary(l, kernel, a, b) : integerBinary(l, op, a, b);
 }
 
+Value *logicalNot(Lowering &l, Value *x) {
+  const uint8_t one = 1;
+  return integerBinary(l, IntegerOp::Xor, x, l.constant(ElementType::Bool, {}, &one));
+}
+
 Value *cast(Lowering &l, Value *x, ElementType type) {
   if (x->type == type)
     return x;
+  if (type == ElementType::Bool) {
+    const int64_t zero = 0;
+    return logicalNot(l, compare(l, CompareOp::Equal, x, l.constant(x->type, {}, &zero)));
+  }
+  const bool widens = x->type == ElementType::Float16 && type != ElementType::Float32;
+  if (widens) // which is exact
+    x = cast(l, x, ElementType::Float32);
+  // From double a half is rounded once; integers that aren't exact in float32 become infinite.
+  if (type == ElementType::Float16 && !isFloat(x->type))
+    x = cast(l, x, ElementType::Float32);
   Value *y = l.make(type, x->shape);
-  if (x->type == ElementType::Float16 && type == ElementType::Float32)
+  if (x->type == ElementType::Float16)
     l.emit(KernelId::F32FromF16, {y}, {x}, {count(x)});
   else if (x->type == ElementType::Float32 && type == ElementType::Float16)
     l.emit(KernelId::F16FromF32, {y}, {x}, {count(x)});
+  else if (!isFloat(x->type) && !isFloat(type) && width(x) == width(y))
+    l.emit(KernelId::Copy, {y}, {x}, {count(x) * width(x)});
   else
-    l.emit(KernelId::Cast, {y}, {x}, {code(x->type), code(type), count(x)});
+    l.emit(type == ElementType::Float16 ? KernelId::Cast : KernelId::Convert, {y}, {x},
+           {code(x->type), code(type), count(x)});
   return y;
 }
 
@@ -123,8 +156,7 @@ Value *copy(Lowering &l, Value *x) {
   return y;
 }
 
-static Value *strided(Lowering &l, Value *x, const Shape &shape, const Integers &strides,
-                      int64_t first) {
+Value *strided(Lowering &l, Value *x, const Shape &shape, const Integers &strides, int64_t first) {
   Value *y = l.make(x->type, shape);
   if (y->count)
     l.emit(KernelId::CopyStrided, {y}, {x},
@@ -198,6 +230,13 @@ Value *where(Lowering &l, Value *condition, Value *a, Value *b) {
 }
 
 Value *compare(Lowering &l, CompareOp op, Value *a, Value *b) {
+  if (a->type == ElementType::Float16 && b->type == a->type) {
+    a = cast(l, a, ElementType::Float32);
+    b = cast(l, b, ElementType::Float32);
+  }
+  const bool orLess = op == CompareOp::LessOrEqual;
+  if (!isFloat(a->type) && (orLess || op == CompareOp::GreaterOrEqual)) // the order is total
+    return logicalNot(l, compare(l, orLess ? CompareOp::Greater : CompareOp::Less, a, b));
   return broadcasted(l, KernelId::Compare, ElementType::Bool, {a, b}, {number(op), code(a->type)});
 }
 

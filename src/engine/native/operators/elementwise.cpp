@@ -2,6 +2,8 @@
 // Operators that compute each element from those at the same place.
 #include "engine/native/operators/common.h"
 
+#include <cmath>
+
 namespace mlbridge::native {
 namespace {
 
@@ -48,23 +50,36 @@ Status thresholdedRelu(Lowering &l) {
   return activate(l, KernelId::ThresholdedReluF32, l.real("alpha", 1));
 }
 
-Value *integerUnary(Lowering &l, UnaryOp op, Value *x, ElementType to) {
-  Value *y = l.make(to, x->shape);
-  l.emit(KernelId::IntegerUnary, {y}, {x}, {number(op), code(x->type), count(x)});
-  return y;
+/// Of an integer alone.
+Value *integerUnary(Lowering &l, IntegerOp op, Value *x) {
+  if (isIn(x->type, UInts)) {
+    const int64_t one = 1;
+    return op == IntegerOp::Abs
+               ? x
+               : integerBinary(l, IntegerOp::Min, x, l.constant(x->type, {}, &one));
+  }
+  return integerBinary(l, op, x, x);
 }
-
-template <KernelId Kernel, UnaryOp Op> Status signedUnary(Lowering &l) {
+template <KernelId Kernel, IntegerOp Op> Status signedUnary(Lowering &l) {
   Value *x = l.in(0);
-  return l.give(isFloat(x->type) ? unary(l, Kernel, x) : integerUnary(l, Op, x, x->type));
+  return l.give(isFloat(x->type) ? unary(l, Kernel, x) : integerUnary(l, Op, x));
 }
-
-template <UnaryOp Op> Status wholeUnary(Lowering &l) {
-  return l.give(integerUnary(l, Op, l.in(0), l.in(0)->type));
+Status neg(Lowering &l) {
+  Value *x = l.in(0);
+  const int64_t zero = 0;
+  return l.give(isFloat(x->type)
+                    ? unary(l, KernelId::NegF32, x)
+                    : integerBinary(l, IntegerOp::Sub, l.constant(x->type, {}, &zero), x));
 }
+Status invert(Lowering &l) {
+  Value *x = l.in(0);
+  const int64_t all = -1;
+  return l.give(integerBinary(l, IntegerOp::Xor, x, l.constant(x->type, {}, &all)));
+}
+Status notNode(Lowering &l) { return l.give(logicalNot(l, l.in(0))); }
 
 Status isNan(Lowering &l) {
-  return l.give(integerUnary(l, UnaryOp::IsNaN, l.in(0), ElementType::Bool));
+  return l.give(logicalNot(l, compare(l, CompareOp::Equal, l.in(0), l.in(0))));
 }
 
 /// A tensor of the first input's shape.
@@ -77,8 +92,13 @@ Status isInf(Lowering &l) {
   const bool positive = l.integer("detect_positive", 1) != 0;
   if (!negative && !positive)
     return l.give(allOf(l, 0));
-  const UnaryOp op = !negative ? UnaryOp::IsPosInf : !positive ? UnaryOp::IsNegInf : UnaryOp::IsInf;
-  return l.give(integerUnary(l, op, l.in(0), ElementType::Bool));
+  Value *x = l.in(0);
+  if (x->type == ElementType::Float16)
+    x = cast(l, x, ElementType::Float32);
+  if (negative && positive)
+    x = unary(l, KernelId::AbsF32, x);
+  const double infinity = positive ? HUGE_VAL : -HUGE_VAL;
+  return l.give(compare(l, CompareOp::Equal, x, l.constantReal(x->type, infinity)));
 }
 
 Status relu(Lowering &l) {
@@ -261,9 +281,7 @@ Status prelu(Lowering &l) {
 }
 
 #define MLBRIDGE_SIMPLE(name, since)                                                               \
-  {                                                                                                \
-#name, since, "T", Reals, 1, true, simple < KernelId::name##F32>                               \
-  }
+  {#name, since, "T", Reals, 1, true, simple<KernelId::name##F32>}
 
 constexpr Operator Table[] = {
     MLBRIDGE_SIMPLE(Acos, 7),
@@ -299,14 +317,14 @@ constexpr Operator Table[] = {
     {"Shrink", 1, "T", Reals, 1, true, shrink, "lambd bias"},
     {"Swish", 1, "T", Reals, 1, true, swish, "alpha"},
     {"ThresholdedRelu", 1, "T", Reals, 1, true, thresholdedRelu, "alpha"},
-    {"Abs", 1, "T", Numbers, 1, true, signedUnary<KernelId::AbsF32, UnaryOp::Abs>},
-    {"Neg", 1, "T", Signed, 1, true, signedUnary<KernelId::NegF32, UnaryOp::Neg>},
-    {"Sign", 9, "T", Numbers, 1, true, signedUnary<KernelId::SignF32, UnaryOp::Sign>},
+    {"Abs", 1, "T", Numbers, 1, true, signedUnary<KernelId::AbsF32, IntegerOp::Abs>},
+    {"Neg", 1, "T", Signed, 1, true, neg},
+    {"Sign", 9, "T", Numbers, 1, true, signedUnary<KernelId::SignF32, IntegerOp::Sign>},
     {"Relu", 1, "T", Signed, 1, true, relu},
     {"Gelu", 20, "T", Reals, 1, true, gelu, "approximate"},
     {"PRelu", 7, "TT", Numbers, 1, true, prelu},
-    {"Not", 1, "T", Bools, 1, false, wholeUnary<UnaryOp::Not>},
-    {"BitwiseNot", 18, "T", Whole, 1, false, wholeUnary<UnaryOp::Invert>},
+    {"Not", 1, "T", Bools, 1, false, notNode},
+    {"BitwiseNot", 18, "T", Whole, 1, false, invert},
     {"IsNaN", 9, "T", Reals, 1, false, isNan},
     {"IsInf", 10, "T", Reals, 1, false, isInf, "detect_negative detect_positive"},
 
