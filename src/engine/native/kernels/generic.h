@@ -250,6 +250,8 @@ MLBRIDGE_OUTLINE inline int64_t integerOp(IntegerOp op, int64_t type, int64_t a,
     if (isSigned) // what is shifted in is the sign
       return a >> (ub >= bits ? 63 : ub);
     return ub >= bits ? 0 : static_cast<int64_t>(ua >> ub);
+  default:
+    return 0;
   }
 }
 
