@@ -292,8 +292,7 @@ template <class V> MLBRIDGE_INLINE void LogSoftmax(Operands operands, Parameters
   expSums<V>(operands, p, ExpSum::LogSoftmax);
 }
 
-// ---- sums so far
-// -------------------------------------------------------------------------------------
+// ---- sums so far --------------------------------------------------------------------------------
 
 template <class V> MLBRIDGE_INLINE void CumSum(Operands operands, Parameters p) {
   using E = ElementOf<V>;
