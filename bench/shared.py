@@ -18,6 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+from processor import processor  # noqa: E402
 from result_tables import Rows, section  # noqa: E402
 
 REPORTS = ROOT / "build/bench"
@@ -35,11 +36,11 @@ def parser(about: str | None) -> argparse.ArgumentParser:
 
 def report(name: str, found: Any, title: str, text: str, *parts: str | Rows) -> None:
     """Writes build/bench/NAME.json and, beside it, a section of docs/results.md, whose paragraphs
-    and tables it prints."""
+    and tables it prints. It names the processor."""
     REPORTS.mkdir(parents=True, exist_ok=True)
     path = REPORTS / f"{name}.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
-    print(section(path, f"{title} (`make bench`)", text, *parts))
+    print(section(path, f"{title} (`make bench`)", f"On {processor()}. {text}", *parts))
 
 
 def sample(count: int, *, largest: bool) -> list[Path]:

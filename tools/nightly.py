@@ -62,6 +62,7 @@ def seeds(target: str, log: Path) -> list[Path]:
         return []
     folder = RESULTS / "random-models"
     run(log, PYTHON, ROOT / "tests/random-networks/generate.py", "300", folder)
+    run(log, PYTHON, ROOT / "tests/classical/classical_models.py", folder)
     return [folder, ROOT / "tests/golden/hostile", ROOT / "tests/golden/onnx"]
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import changed
 from common import BUILD, PYTHON, ROOT, jobs, recording, run_logged, source_files
+from processor import not_run_here, processor
 from result_tables import section
 
 RESULTS = BUILD / "test"
@@ -326,7 +327,7 @@ def main() -> int:
     passed, failed, skipped = (
         sum(getattr(s, key) for s in suites) for key in ("passed", "failed", "skipped")
     )
-    machine = {"cores": jobs(), "kernel": platform.release(), "arch": platform.machine()}
+    machine = {"cores": jobs(), "kernel": platform.release(), "processor": processor()}
     found: dict[str, object] = {
         "passed": passed,
         "failed": failed,
@@ -335,6 +336,7 @@ def main() -> int:
     }
     rows = [asdict(s) | {"seconds": round(s.seconds, 1)} for s in suites]
     found |= {"machine": machine, "steps": steps_seconds, "suites": rows}
+    found["not run here"] = missing = [] if kind == "lint" else not_run_here()
     text = json.dumps(found, indent=1)
     summary.write_text(text + "\n")
     if kind == "summary":
@@ -346,6 +348,8 @@ def main() -> int:
             [{key: row[key] for key in keys} for row in rows],
         )
     print(f"took {seconds / 60:.1f} min; logs and {summary.name} are in build/test/")
+    for what in missing:
+        print(f"not run here: {what}")
     also = f", {skipped} skipped" if skipped else ""
     print(f"{passed} passed, {failed} failed{also}", flush=True)
     return int(failed > 0 or not passed)

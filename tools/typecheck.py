@@ -25,6 +25,7 @@ IMPORTED = (  # from other folders
         "tests/llvm-advice",
         "bench",
         "bench/in-process",
+        "bench/operators",
         "bench/round-trip",
     ),
 )

@@ -2,11 +2,13 @@
 // The floor of the round trip, the compiler's side: the same numbers through the same kind of
 // channel, written to be fast, with nothing of the library: no handshake, no deadlines, no checks.
 //
-//   floor-channel sweep|small pipe|unix|shm raw|json PATH
+//   floor-channel sweep|small pipe|unix|shm raw|json PATH [blocks]
 //
 // Over shared memory there are raw numbers only, in place. Otherwise a message is a length of 8
 // bytes and the payload: raw numbers, or JSON made with std::to_chars; the answer is read with
-// simdjson. Standard input and output as for round-trip-client. The server is server.py.
+// simdjson. A side that waits yields the processor for a moment before it sleeps, as the library
+// does, unless it blocks at once. Standard input and output as for round-trip-client. The server is
+// server.py.
 #include "../round-trip/expected.h"
 
 #include <algorithm>
@@ -31,6 +33,7 @@ using bench::Clock;
 using bench::fail;
 
 int in = -1, out = -1;
+bool isPipe = false, blocks = false;
 simdjson::ondemand::parser parser;
 std::vector<char> text(static_cast<size_t>(roundtrip::LargestSize) * 16 + 64);
 
@@ -124,12 +127,14 @@ private:
   int spinsInVain_ = 0, waitsWithoutSpin_ = 0;
 };
 
-void connectTo(bool pipe, const std::string &path) {
-  if (pipe) {
+void connectTo(const std::string &path) {
+  if (isPipe) {
     out = ::open((path + ".out").c_str(), O_WRONLY | O_CLOEXEC);
     in = ::open((path + ".in").c_str(), O_RDONLY | O_CLOEXEC);
     ::fcntl(out, F_SETPIPE_SZ, 1 << 20);
     ::fcntl(in, F_SETPIPE_SZ, 1 << 20);
+    if (!blocks)
+      ::fcntl(in, F_SETFL, O_NONBLOCK);
   } else {
     in = out = connected(path);
     const int size = 1 << 20;
@@ -148,12 +153,27 @@ void send(const void *data, uint64_t size) {
 
 alignas(64) char answer[4096];
 
+ssize_t readSome(char *to, size_t size) {
+  if (blocks)
+    return ::read(in, to, size);
+  const Clock::time_point end = Clock::now() + std::chrono::microseconds(30);
+  while (true) {
+    ::sched_yield();
+    const ssize_t n = isPipe ? ::read(in, to, size) : ::recv(in, to, size, MSG_DONTWAIT);
+    if (n >= 0 || errno != EAGAIN)
+      return n;
+    pollfd ready{in, POLLIN, 0};
+    if (Clock::now() >= end)
+      ::poll(&ready, 1, -1);
+  }
+}
+
 /// The payload of a short answer.
 size_t receive() {
   size_t have = 0;
   uint64_t size = 0;
   while (have < sizeof size || have < sizeof size + size) {
-    const ssize_t n = ::read(in, answer + have, 1024 - have);
+    const ssize_t n = readSome(answer + have, 1024 - have);
     if (n <= 0)
       fail("read");
     have += static_cast<size_t>(n);
@@ -206,8 +226,10 @@ template <typename T> T ask(Shared &shared, size_t bytes) {
 } // namespace
 
 int main(int count, char **arguments) {
-  if (count != 5)
-    fail("usage: floor-channel sweep|small pipe|unix|shm raw|json PATH");
+  if (count != 5 && count != 6)
+    fail("usage: floor-channel sweep|small pipe|unix|shm raw|json PATH [blocks]");
+  isPipe = std::strcmp(arguments[2], "pipe") == 0;
+  blocks = count == 6;
   const bool sweep = std::strcmp(arguments[1], "sweep") == 0;
   const bool json = std::strcmp(arguments[3], "json") == 0;
   float small[roundtrip::SmallSize];
@@ -224,7 +246,7 @@ int main(int count, char **arguments) {
     shared.exchange(0);
     return 0;
   }
-  connectTo(std::strcmp(arguments[2], "pipe") == 0, arguments[4]);
+  connectTo(arguments[4]);
   if (sweep)
     roundtrip::serveSweep([&](const float *x, size_t size) { return ask<float>(json, x, size); });
   else

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The floor of the round trip, the model's side.
 
-    server.py sweep|small pipe|unix|shm raw|json PATH
+    server.py sweep|small pipe|unix|shm raw|json PATH [blocks]
     server.py sweep|small grpc raw HOST:PORT
 
-Blocking reads into one buffer, views of it made beforehand, the same NumPy work, one write. Nothing
-of the library, no handshake, one compiler, no errors. The other side is channel.cpp or grpc.cpp.
+Reads into one buffer, before which it yields the processor for a moment unless it blocks at once,
+views of it made beforehand, the same NumPy work, one write. Nothing of the library, no handshake,
+one compiler, no errors. The other side is channel.cpp or grpc.cpp.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import fcntl
 import importlib
 import mmap
 import os
+import select
 import socket
 import sys
 import time
@@ -104,6 +106,26 @@ def serve_shared(which: str, path: str) -> None:
             os.eventfd_write(client_bell, 1)
 
 
+def receiver(reader: int) -> Callable[[memoryview], int]:
+    """Reads what is there, and looks and yields a moment before it sleeps."""
+    os.set_blocking(reader, False)
+    waiting = select.poll()
+    waiting.register(reader, select.POLLIN)
+    now, sched_yield, readv = time.perf_counter_ns, os.sched_yield, os.readv
+
+    def receive(to: memoryview) -> int:
+        end = now() + 30_000
+        while True:
+            sched_yield()
+            try:
+                return readv(reader, [to])
+            except BlockingIOError:
+                if now() >= end:
+                    waiting.poll()
+
+    return receive
+
+
 def serve_grpc(which: str, address: str) -> None:
     """gRPC's synchronous C++ server calls Python for the NumPy work, through a shim
     (floor_grpc.cpp): one stream of raw bytes. The grpcio of PyPI would be the obvious server, but
@@ -128,7 +150,7 @@ def serve_grpc(which: str, address: str) -> None:
 
 def main() -> None:
     """Answer until the other side is gone, or until terminated."""
-    which, kind, serdes, path = sys.argv[1:]
+    which, kind, serdes, path, *blocks = sys.argv[1:]
     if kind in ("shm", "grpc"):
         (serve_shared if kind == "shm" else serve_grpc)(which, path)
         return
@@ -147,13 +169,14 @@ def main() -> None:
     if serdes == "json":
         parse = importlib.import_module("floor_json").parse
     readv, write = os.readv, os.write
+    receive = receiver(reader) if not blocks else lambda to: readv(reader, [to])
     while True:
-        have = readv(reader, [whole])
+        have = receive(whole)
         if have == 0:
             return
         need = 8 + int(length[0])
         while have < need:
-            have += readv(reader, [whole[have:]])
+            have += receive(whole[have:])
         if parse is not None:
             count = parse(whole[8:], need - 8, numbers)
             if which == "sweep":

@@ -4,8 +4,9 @@
     run.py [--rounds N] [--build FOLDER] [--only SUBSTRING]
 
 A round is a sweep (100 queries: 500, 1000 … 50 000 floats to one) and many small queries (16
-floats to one int64), each by the library and by its floor, in an order that changes from round to
-round. The report has medians. "pinned" means that both processes run on one core.
+floats to one int64), each by the library and by its floors, in an order that changes from round to
+round. The floors over pipe and unix wait as the library does, yielding before they sleep, or block
+at once. The report has medians. "pinned" means that both processes run on one core.
 """
 
 from __future__ import annotations
@@ -116,28 +117,26 @@ class Setting:
                 os.sched_setaffinity(int(thread.name), self.cores)
 
 
-Times = tuple[list[float], list[float]]
+Times = list[list[float]]
 
 
-def measure(
-    ours: Asker, floor: Asker, passes: int, rounds: int, warm_up_seconds: float = 0
-) -> Times:
-    """Nanoseconds of a pass, of ours and of the floor, in so many rounds after a warm-up."""
-    for asker in (ours, floor):
+def measure(askers: Sequence[Asker], passes: int, rounds: int, warm_up_seconds: float = 0) -> Times:
+    """Nanoseconds of a pass of each, ours and the floors, in so many rounds after a warm-up."""
+    for asker in askers:
         spent = asker.nanoseconds(passes)
         while spent < warm_up_seconds * 1e9:
             spent += asker.nanoseconds(passes)
-    times: Times = ([], [])
+    times: Times = [[] for _ in askers]
     for number in range(rounds):
-        for which in (0, 1) if number % 2 else (1, 0):
-            times[which].append((ours, floor)[which].nanoseconds(passes) / passes)
+        places = range(len(askers))
+        for which in places if number % 2 else reversed(places):
+            times[which].append(askers[which].nanoseconds(passes) / passes)
     return times
 
 
-def medians(times: Sequence[Times]) -> tuple[float, float]:
-    """Medians of ours and of the floor, over all rounds."""
-    ours, floor = (statistics.median(chain(*(both[i] for both in times))) for i in (0, 1))
-    return ours, floor
+def medians(times: Sequence[Times]) -> list[float]:
+    """Medians of ours and of the floors, over all rounds."""
+    return [statistics.median(chain(*of_one)) for of_one in zip(*times, strict=True)]
 
 
 def _rounds_of_pairs(rounds: int, *, pinned: bool, is_slow: bool) -> list[int]:
@@ -151,7 +150,7 @@ def _rounds_of_pairs(rounds: int, *, pinned: bool, is_slow: bool) -> list[int]:
 def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int, bar: Any) -> Any:
     """One transport with one serdes, in fresh processes every few rounds."""
     wire = "json" if serdes == "json" else "raw"
-    found: dict[str, tuple[float, float]] = {}
+    found: dict[str, list[float]] = {}
     sweeps = JSON_SWEEPS if serdes == "json" else SWEEPS
     for which, passes in (("sweep", sweeps), ("small", SMALL_QUERIES)):
         times = []
@@ -165,16 +164,21 @@ def channel(setting: Setting, folder: Path, kind: str, serdes: str, rounds: int,
                 ours = setting.asker(
                     stack, "round-trip-client", which, f"{address}?serdes={serdes}&wait=60s"
                 )
-                low, floor_client = f"{path}-floor", ["floor-channel", which, kind, wire]
-                if kind == "grpc":
-                    low, floor_client = free_place(), ["floor-grpc", which]
+                askers, servers = [ours], [here]
                 script = ROOT / "bench/floor/server.py"
-                there = setting.server(stack, script, which, kind, wire, low, waits=True)
-                floor = setting.asker(stack, *floor_client, low)
-                setting.release(here, ours.process.pid, there, floor.process.pid)
-                times.append(
-                    measure(ours, floor, passes, count, 0 if setting.pinned else PLACING_SECONDS)
-                )
+                for ways in ([], ["blocks"]) if kind in ("pipe", "unix") else ([],):
+                    low, floor_client = f"{path}-floor{len(askers)}", ["floor-channel", which]
+                    if kind == "grpc":
+                        low, floor_client = free_place(), ["floor-grpc", which]
+                    else:
+                        floor_client += [kind, wire]
+                    servers.append(
+                        setting.server(stack, script, which, kind, wire, low, *ways, waits=True)
+                    )
+                    askers.append(setting.asker(stack, *floor_client, low, *ways))
+                setting.release(*servers, *(asker.process.pid for asker in askers))
+                warm_up = 0 if setting.pinned else PLACING_SECONDS
+                times.append(measure(askers, passes, count, warm_up))
             bar.update(rounds / len(counts))
         found[which] = medians(times)
     return result(kind, serdes, setting.pinned, found)
@@ -188,20 +192,20 @@ def in_process(setting: Setting, folder: Path, rounds: int, bar: Any) -> Any:
     [library] = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")
     setting.env["MLBRIDGE_ONNXRUNTIME"] = str(library)
     sweep, small = onnx_models(folder)
-    found: dict[str, tuple[float, float]] = {}
+    found: dict[str, list[float]] = {}
     for which, passes, models in (("sweep", SWEEPS, sweep), ("small", 20 * SMALL_QUERIES, [small])):
         with ExitStack() as stack:
             uris = [f"onnx:{model}" for model in models]
             ours = setting.asker(stack, "round-trip-client", which, *uris)
             floor = setting.asker(stack, "floor-onnx", library, which, *models)
-            found[which] = medians([measure(ours, floor, passes, rounds)])
+            found[which] = medians([measure([ours, floor], passes, rounds)])
             bar.update(rounds)
     return result("onnx", "none", setting.pinned, found)
 
 
-def result(runner: str, serdes: str, pinned: bool, found: dict[str, tuple[float, float]]) -> Any:
+def result(runner: str, serdes: str, pinned: bool, found: dict[str, list[float]]) -> Any:
     """A row of the report."""
-    return {
+    row = {
         "runner": runner,
         "serdes": serdes,
         "pinned": pinned,
@@ -210,6 +214,10 @@ def result(runner: str, serdes: str, pinned: bool, found: dict[str, tuple[float,
         "floor_sweep_ms": round(found["sweep"][1] / 1e6, 4),
         "floor_small_us": round(found["small"][1] / 1e3, 3),
     }
+    if len(found["small"]) > 2:
+        row["blocking_floor_sweep_ms"] = round(found["sweep"][2] / 1e6, 4)
+        row["blocking_floor_small_us"] = round(found["small"][2] / 1e3, 3)
+    return row
 
 
 def shown(row: Any) -> Any:
@@ -221,6 +229,7 @@ def shown(row: Any) -> Any:
         unit = "ms" if name == "sweep" else "µs"
         line |= {f"{name} {unit}": ours, f"{name} floor": floor}
         line[f"{name} ratio"] = over(ours, floor)
+        line[f"{name} blocking floor"] = row.get(f"blocking_floor_{key}")
     return line
 
 
@@ -240,7 +249,9 @@ def save(rows: list[Any]) -> None:
         "Round trips",
         "*Sweep*: 100 queries of 500, 1000 … 50 000 floats each, one fully connected layer to one"
         " float. *Small*: 16 floats to one int64. The floor is a hand-written program that doesn't"
-        " use MLBridge; the two are measured alternately.",
+        " use MLBridge, and waits as MLBridge does: it yields the processor for a moment before it"
+        " sleeps, and over shm: it spins before that. The blocking floor sleeps at once. All are"
+        " measured alternately.",
         [shown(row) for row in found],
     )
 

@@ -9,6 +9,7 @@
 #include <numpy/arrayscalars.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -121,8 +122,11 @@ enum class Fast { Stored, OutOfRange, No };
 /// tensor of one element.
 Fast storeScalar(PyObject *value, ElementType type, void *data) {
   PyTypeObject *kind = Py_TYPE(value);
-  if (kind == scalarTypes[static_cast<int>(type)]) {
-    PyArray_ScalarAsCtype(value, data);
+  if (kind == scalarTypes[static_cast<int>(type)]) { // whose value follows what all objects have
+    static_assert(offsetof(PyInt64ScalarObject, obval) == sizeof(PyObject) &&
+                  offsetof(PyFloat64ScalarObject, obval) == sizeof(PyObject) &&
+                  offsetof(PyBoolScalarObject, obval) == sizeof(PyObject));
+    std::memcpy(data, reinterpret_cast<const char *>(value) + sizeof(PyObject), sizeOf(type));
     return Fast::Stored;
   }
   if (kind == &PyLong_Type && isInteger(type)) {
@@ -394,6 +398,13 @@ nb::object newRows(const std::vector<TensorView> &rows, nb::handle pad) {
     all[nb::tuple(place)] = newCopy(rows[k]);
   }
   return all;
+}
+
+bool storeOneNumber(PyObject *value, const TensorSpec &spec, Target &target) {
+  if (spec.isDynamic() || spec.type == ElementType::String)
+    return false;
+  const TensorView view = target.view(0);
+  return view.count == 1 && storeScalar(value, spec.type, view.data) == Fast::Stored;
 }
 
 Status store(PyObject *value, const TensorSpec &spec, const char *side, Target &target,

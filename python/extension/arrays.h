@@ -75,6 +75,10 @@ private:
 Status store(PyObject *value, const TensorSpec &spec, const char *side, Target &target,
              size_t index);
 
+/// Stores a number of just the tensor's type in the only tensor, which has one element. False if it
+/// is something else, which says nothing of whether it fits.
+bool storeOneNumber(PyObject *value, const TensorSpec &spec, Target &target);
+
 /// A number, a str, or something of NumPy's: no mapping, whatever attributes it has.
 bool isTensorLike(PyObject *value);
 

@@ -42,8 +42,8 @@ Status answerOrFail(PyServer &self, Event &event, nb::handle policy) {
   return {Code::LimitExceeded, "the server has no memory for this request"};
 }
 
-/// The policy's loop. The GIL is released from the moment an answer is ready until the next event
-/// is there.
+/// The policy's loop. The GIL is released from the moment an answer is sent, which waits for
+/// nobody, until the next event is there.
 void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::object &onEvent,
            const nb::object &stop) {
   PyServer &self = nb::cast<PyServer &>(handle);
@@ -51,9 +51,9 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
   Server &server = self.open();
   std::optional<Answered> answered;
   for (;;) {
+    if (answered)
+      answered->send();
     Expected<Event> next = withoutGil([&] {
-      if (answered)
-        answered->send();
       answered.reset();
       return server.next();
     });
@@ -77,7 +77,7 @@ void serve(nb::handle_t<PyServer> handle, const nb::object &policy, const nb::ob
     }
     if (!stop.is_none() && nb::cast<bool>(nb::bool_(stop()))) {
       if (answered)
-        withoutGil([&] { answered->send(); });
+        answered->send();
       return;
     }
   }

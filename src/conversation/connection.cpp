@@ -228,19 +228,16 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
   sentAll = false;
   if (Status s = checkProcess(); !s)
     return s;
-  {
-    const Lock lock(mutex_);
-    if (!status_)
-      return status_;
-    if (!slot.refused)
-      return slot.refused;
-    slot.awaiting = request;
-    slot.answered = false;
-    slot.reward = 0;
-    slot.turn.reset();
-  }
-  Status sent = send(frames, count, deadline, sentAll);
   Lock lock(mutex_);
+  if (!status_)
+    return status_;
+  if (!slot.refused)
+    return slot.refused;
+  slot.awaiting = request;
+  slot.answered = false;
+  slot.reward = 0;
+  slot.turn.reset();
+  const Status sent = send(frames, count, lock, deadline, sentAll);
   while (true) {
     if (slot.answered) {
       slot.awaiting = 0;
@@ -257,7 +254,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
       lock.unlock();
       Readiness ready;
       const Status status = pumpAs({true, false}, deadline, ready);
-      handover_.waited(Deadline::Clock::now());
+      handover_.waited(handover_.end());
       lock.lock();
       if (!status && status.code() != Code::DeadlineExceeded)
         breakWith(status, lock);

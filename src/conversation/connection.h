@@ -103,9 +103,10 @@ private:
   void passReaderRole(Lock &lock);
   Status pumpAs(Readiness wanted, Deadline deadline, Readiness &ready);
   Status checkProcess() const;
-  Status send(const iovec *frames, int count, Deadline deadline, bool &begun);
+  Status send(const iovec *frames, int count, Lock &lock, Deadline deadline, bool &begun);
   Status write(const iovec *frames, int count, Deadline deadline, bool &begun);
   Status drain(Outbox &box, Lock &lock, Deadline deadline);
+  bool hasUnsent() const { return !outboxes_.empty() || !partial_.empty(); }
   Status flush(Lock &lock, Deadline deadline);
   void flushNow(Lock &lock);
   Status awaitRoom(Deadline deadline);

@@ -5,6 +5,10 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <nmmintrin.h>
+#endif
 
 namespace mlbridge {
 
@@ -44,9 +48,40 @@ uint32_t checksumOf(Wire wire) {
   return crc32c(reinterpret_cast<const uint8_t *>(&wire), sizeof wire);
 }
 
+#if defined(__x86_64__)
+/// By the instruction for it, which takes a fifth of the tables' time.
+__attribute__((target("sse4.2"))) uint32_t crcByInstruction(const uint8_t *data, size_t size) {
+  uint64_t crc = ~0u;
+  for (; size >= 8; data += 8, size -= 8) {
+    uint64_t word;
+    std::memcpy(&word, data, sizeof word);
+    crc = _mm_crc32_u64(crc, word);
+  }
+  for (; size; ++data, --size)
+    crc = _mm_crc32_u8(static_cast<uint32_t>(crc), *data);
+  return ~static_cast<uint32_t>(crc);
+}
+
+bool hasCrcInstruction() {
+  static const bool has = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_SSE4_2) != 0;
+  }();
+  return has;
+}
+#endif
+
 } // namespace
 
 uint32_t crc32c(const uint8_t *data, size_t size) {
+#if defined(__x86_64__)
+  if (hasCrcInstruction())
+    return crcByInstruction(data, size);
+#endif
+  return crc32cByTables(data, size);
+}
+
+uint32_t crc32cByTables(const uint8_t *data, size_t size) {
   uint32_t crc = ~0u;
   for (; size >= 8; data += 8, size -= 8) {
     uint64_t word;
@@ -192,6 +227,8 @@ Status FrameReader::pump(Channel &channel, Target &target, bool &progress) {
     // A short read means that the channel is empty: don't pay for being told so.
     if (*n < room)
       return Status();
+    if (!inPayload_ && !target.mayGoOn())
+      break;
   }
   wasCut_ = true;
   return Status();
@@ -236,6 +273,8 @@ Status FrameReader::consume(Target &target) {
     inPayload_ = false;
     if (Status s = target.frame(header_); !s)
       return s;
+    if (begin_ == end_) // what else there is has to be read first
+      return Status();
     if (!target.mayGoOn()) {
       wasCut_ = true;
       return Status();

@@ -81,6 +81,8 @@ Deadline fromWireTime(uint64_t left, Deadline::Clock::time_point now = Deadline:
 
 /// CRC-32C (Castagnoli), as in RFC 3720 appendix B.4.
 uint32_t crc32c(const uint8_t *data, size_t size);
+/// The same without the processor's instruction for it.
+uint32_t crc32cByTables(const uint8_t *data, size_t size);
 
 /// The result of a receiver that has no use for the frame: Protocol, or Ok if it may be skipped.
 Status unexpectedFrame(const FrameHeader &header);
@@ -99,7 +101,8 @@ public:
     virtual Expected<Buffer *> payloadOf(const FrameHeader &header) = 0;
     /// The payload is complete in the buffer that payloadOf gave.
     virtual Status frame(const FrameHeader &header) = 0;
-    /// Asked after each frame: whether the next one may be delivered, or is left to a later pump.
+    /// Asked after each frame that may not be the last: whether the next one may be delivered, or
+    /// is left to a later pump.
     virtual bool mayGoOn() { return true; }
   };
 

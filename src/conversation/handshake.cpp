@@ -67,8 +67,11 @@ Status Connection::shakeHands(const Options &options, Deadline deadline) {
   reader_.setLimit(options.maxMessage);
   const iovec part{const_cast<uint8_t *>(out.data()), out.size()};
   bool begun = false;
-  if (Status s = send(&part, 1, deadline, begun); !s)
-    return s;
+  {
+    Lock lock(mutex_);
+    if (Status s = send(&part, 1, lock, deadline, begun); !s)
+      return s;
+  }
   while (!handshakeDone_) {
     Readiness ready;
     Status s = pumpAs({true, false}, deadline, ready);

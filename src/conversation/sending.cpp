@@ -9,10 +9,8 @@ namespace mlbridge {
 constexpr size_t MostPartial = 16 << 20;
 
 /// `begun`: whether the frames have gone out, or will.
-Status Connection::send(const iovec *frames, int count, Deadline deadline, bool &begun) {
-  if (Status s = checkProcess(); !s)
-    return s;
-  Lock lock(mutex_);
+Status Connection::send(const iovec *frames, int count, Lock &lock, Deadline deadline,
+                        bool &begun) {
   while (writing_) {
     if (!status_)
       return status_;
@@ -24,7 +22,7 @@ Status Connection::send(const iovec *frames, int count, Deadline deadline, bool 
   if (!status_)
     return status_;
   writing_ = true;
-  Status status = flush(lock, deadline);
+  Status status = hasUnsent() ? flush(lock, deadline) : Status();
   if (status) {
     lock.unlock();
     status = write(frames, count, deadline, begun);
@@ -32,7 +30,7 @@ Status Connection::send(const iovec *frames, int count, Deadline deadline, bool 
     if (!status && status.code() != Code::DeadlineExceeded)
       breakWith(status, lock);
   }
-  if (status)
+  if (status && hasUnsent())
     (void)flush(lock, Deadline::after(Duration::zero()));
   writing_ = false;
   writable_.notify_one();
@@ -77,7 +75,7 @@ void Connection::flushNow(Lock &lock) {
 /// Sends what waits. The caller has the writer's role. Errors: DeadlineExceeded (what was not taken
 /// goes on waiting), and what the connection broke of.
 Status Connection::flush(Lock &lock, Deadline deadline) {
-  if (outboxes_.empty() && partial_.empty())
+  if (!hasUnsent())
     return status_;
   Outbox none;
   Status status = drain(none, lock, deadline);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <sys/mman.h>
 
 namespace mlbridge {
 
@@ -39,9 +40,19 @@ public:
       return Status();
     size_t wanted = std::max(capacity, capacity_ + capacity_ / 2);
     wanted = (wanted + 63) & ~size_t(63);
-    void *fresh = wanted < capacity ? nullptr : std::aligned_alloc(64, wanted + Padding);
+    // Much memory is asked for in huge pages, whole ones if they aren't much more: most of the time
+    // that its first use takes is that of faults.
+    constexpr size_t HugePage = size_t(1) << 21;
+    const bool isLarge = wanted >= HugePage;
+    const size_t whole = (wanted + Padding + HugePage - 1) / HugePage * HugePage - Padding;
+    if (isLarge && whole - wanted <= wanted / 8)
+      wanted = whole;
+    void *fresh =
+        wanted < capacity ? nullptr : std::aligned_alloc(isLarge ? HugePage : 64, wanted + Padding);
     if (!fresh)
       return makeError(Code::LimitExceeded, "no memory for ", capacity, " bytes");
+    if (isLarge)
+      (void)::madvise(fresh, wanted + Padding, MADV_HUGEPAGE);
     if (size_)
       std::memcpy(fresh, data_, size_);
     std::free(data_);

@@ -5,6 +5,31 @@
 
 namespace mlbridge {
 
+Status makeErrorOf(Code code, const MessagePart *parts, size_t count) {
+  std::string message;
+  for (size_t i = 0; i < count; ++i) {
+    const MessagePart &part = parts[i];
+    switch (part.kind) {
+    case MessagePart::Kind::Text:
+      message.append(static_cast<const char *>(part.data), part.bits);
+      break;
+    case MessagePart::Kind::Signed:
+      message += std::to_string(static_cast<int64_t>(part.bits));
+      break;
+    case MessagePart::Kind::Unsigned:
+      message += std::to_string(part.bits);
+      break;
+    case MessagePart::Kind::Real:
+      message += std::to_string(*static_cast<const double *>(part.data));
+      break;
+    case MessagePart::Kind::Lengths:
+      message += toString(Span<const int64_t>(static_cast<const int64_t *>(part.data), part.bits));
+      break;
+    }
+  }
+  return Status(code, std::move(message));
+}
+
 std::vector<std::string_view> viewsOf(Span<const std::string> words) {
   return {words.begin(), words.end()};
 }

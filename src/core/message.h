@@ -12,17 +12,34 @@
 
 namespace mlbridge {
 
-/// A failure whose message is the parts in a row: texts, and integers in decimal.
+/// A piece of a message: a text, a number in decimal, or lengths as "[2, 3]". It points to what it
+/// was made of.
+struct MessagePart {
+  enum class Kind : uint8_t { Text, Signed, Unsigned, Real, Lengths };
+  Kind kind;
+  const void *data = nullptr;
+  uint64_t bits = 0; ///< of the number, or how many characters or lengths
+
+  template <typename Part> static MessagePart of(const Part &part) {
+    if constexpr (std::is_convertible_v<const Part &, std::string_view>) {
+      const std::string_view text = part;
+      return {Kind::Text, text.data(), text.size()};
+    } else if constexpr (std::is_convertible_v<const Part &, Span<const int64_t>>) {
+      return {Kind::Lengths, part.data(), part.size()};
+    } else if constexpr (std::is_floating_point_v<Part>) {
+      return {Kind::Real, &part, 0};
+    } else {
+      return {std::is_signed_v<Part> ? Kind::Signed : Kind::Unsigned, nullptr,
+              static_cast<uint64_t>(part)};
+    }
+  }
+};
+Status makeErrorOf(Code code, const MessagePart *parts, size_t count);
+
+/// A failure whose message is the parts in a row.
 template <typename... Parts> Status makeError(Code code, const Parts &...parts) {
-  std::string message;
-  const auto add = [&](const auto &part) {
-    if constexpr (std::is_convertible_v<decltype(part), std::string_view>)
-      message += part;
-    else
-      message += std::to_string(part);
-  };
-  (add(parts), ...);
-  return Status(code, std::move(message));
+  const MessagePart all[] = {MessagePart::of(parts)...};
+  return makeErrorOf(code, all, sizeof...(parts));
 }
 
 /// A text of another's, cut at a character with a mark if it is longer than MostText.

@@ -37,7 +37,8 @@ inline int toOnnx(ElementType type) {
 ///
 /// True if the weights of the main graph's Gemm and MatMul are many (at least 32 768 float32), and
 /// little of them would be padding: packed matrices have a multiple of 16 columns, and one with a
-/// single column is read as if it had 16. False for what isn't a model in ONNX's format.
+/// single column is read as if it had 16. The matrices of LSTM and GRU count too, and pay however
+/// few they are, since each step multiplies by them. False for what isn't a model in ONNX's format.
 bool paysToPrepack(Span<const uint8_t> model);
 
 /// True for ONNX Runtime's own format (a flat buffer, with this identifier).

@@ -52,6 +52,28 @@ TEST(Prepack, DoesNotPayWhereMostWouldBePadding) {
   EXPECT_TRUE(pays(modelWith({{1, 50000}})));
 }
 
+/// A recurrent layer of 8 units over 16 features, with a fully connected layer beside it.
+std::string recurrent(const std::string &op, int64_t gates, const Shape &beside) {
+  Graph graph;
+  graph.initializers.push_back(tensorOf(FloatType, "w", {1, gates * 8, 16}, ""));
+  graph.initializers.push_back(tensorOf(FloatType, "r", {1, gates * 8, 8}, ""));
+  graph.initializers.push_back(tensorOf(FloatType, "b", beside, ""));
+  graph.nodes.push_back(node(op, {"x", "w", "r"}, {"y"}));
+  graph.nodes.push_back(node("MatMul", {"x", "b"}, {"z"}));
+  return modelOf(graph);
+}
+
+TEST(Prepack, PaysForGatesHoweverFew) {
+  EXPECT_TRUE(pays(recurrent("LSTM", 4, {8, 16})));
+  EXPECT_TRUE(pays(recurrent("GRU", 3, {8, 16})));
+  EXPECT_FALSE(pays(recurrent("RNN", 1, {8, 16}))) << "it has no gates";
+  EXPECT_FALSE(pays(recurrent("LSTM", 4, {50000, 1}))) << "most would be padding";
+  Graph computed; // its weights are no constants
+  computed.nodes.push_back(node("LSTM", {"x", "w", "r"}, {"y"}));
+  computed.nodes.push_back(node("GRU", {"x"}, {"z"}));
+  EXPECT_FALSE(pays(modelOf(computed)));
+}
+
 TEST(Prepack, CountsWhatIsMultipliedOnly) {
   EXPECT_FALSE(pays(modelWith({{300, 256}}, "Add")));
   EXPECT_FALSE(pays(modelWith({{300, 256}}, "Gemm", Int64Type)));

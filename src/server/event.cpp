@@ -166,7 +166,9 @@ Status Event::State::prepareOutputs() {
   if (!outputs)
     outputs = std::make_unique<OutputStorage>();
   if (const Codec::Layout *layout = s.outputs->layout()) {
-    if (Status status = chargeOutputs(layout->size); !status)
+    // What the frame has room for stays charged from one request to the next.
+    const uint64_t bytes = std::max<uint64_t>(layout->size, outputs->frame.capacity());
+    if (Status status = chargeOutputs(bytes); !status)
       return status;
     if (Status status = outputs->frame.resize(FrameHeaderSize + layout->size); !status)
       return status;
@@ -207,11 +209,13 @@ Status Event::State::answer(Status (*send)(State &)) {
   const Status kept = keepHeld();
   const std::lock_guard<std::mutex> lock(server->mutex);
   open = false;
-  event.session->pace.answered(Deadline::Clock::now());
+  ServerStatistics &statistics = server->statistics;
   if (event.session->takeCancelled(*event.stream, event.request)) {
-    ++server->statistics.dropped;
+    event.session->pace.answered(Deadline::Clock::now());
+    ++statistics.dropped;
     return Status(Code::Closed, "the compiler no longer waits for this answer");
   }
+  const uint64_t before = statistics.replies;
   Status status;
   try {
     status = kept ? send(*this) : event.session->sendError(event.stream->id, event.request, kept);
@@ -219,6 +223,11 @@ Status Event::State::answer(Status (*send)(State &)) {
     status = Status(Code::LimitExceeded, "the server has no memory for this answer");
     event.session->evict(status); // it must not wait for ever
   }
+  // The clock is read once, when the compiler has its answer.
+  const Deadline::Clock::time_point now = Deadline::Clock::now();
+  event.session->pace.answered(now);
+  if (statistics.replies != before)
+    statistics.latency.add(now - event.arrived);
   server->loop.update(*event.session);
   return status;
 }
@@ -453,7 +462,6 @@ Status Event::reply() {
       if (state.done)
         state.endEpisode();
       ++state.server->statistics.replies;
-      state.server->statistics.latency.add(Deadline::Clock::now() - state.event.arrived);
       ++stream.step;
       return status;
     }

@@ -450,7 +450,7 @@ void ServerLoop::armHelp(Duration after) {
 void ServerLoop::policyBegins(Deadline::Clock::time_point now) {
   policySince_.store(now.time_since_epoch() / std::chrono::nanoseconds(1));
   // One timer serves many short policies: the helper looks when it fires and sets it again.
-  if (!helpArmed_.exchange(true))
+  if (!helpArmed_.load() && !helpArmed_.exchange(true))
     armHelp(HelpAfter);
 }
 

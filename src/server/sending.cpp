@@ -116,8 +116,8 @@ void Session::push(QueuedEvent event) {
     ++host_.queuedRequests;
     ++queuedRequests_;
   }
-  constexpr uint64_t CostOfEvent = sizeof(QueuedEvent) + 64;
-  event.charge.set(account_, event.charge.bytes() + CostOfEvent);
+  if (!event.inputs)
+    event.charge.set(account_, event.charge.bytes() + CostOfEvent);
   events_.push_back(std::move(event));
   if (events_.size() == 1)
     host_.waiting.push_back(shared_from_this());

@@ -54,7 +54,8 @@ void Session::onReadable(size_t ofMany) {
   constexpr uint64_t FewestBytes = 32 << 10;
   const size_t share = std::max<size_t>(ofMany, 1);
   framesLeft_ = std::max<size_t>(host_.options.turnFrames / share, FewestFrames);
-  turnEnd_ = Deadline::Clock::now() + TurnTime / static_cast<int64_t>(std::min<size_t>(share, 4));
+  const auto now = share > 1 ? Deadline::Clock::now() : host_.now; // others had theirs since
+  turnEnd_ = now + TurnTime / static_cast<int64_t>(std::min<size_t>(share, 4));
   reader_.setMostBytes(std::max<uint64_t>(host_.options.turnBytes / share, FewestBytes));
   const uint64_t before = reader_.bytesRead();
   bool progress = false;
@@ -380,7 +381,7 @@ Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
                                   " bytes of requests are waiting for the policy");
   event.stream = streams_[header.stream];
   event.request = header.request;
-  event.deadline = fromWireTime(header.left);
+  event.deadline = fromWireTime(header.left, host_.now);
   event.arrived = host_.now;
   if (host_.isGathering && pace.isAwaited())
     pace.recordSuccess();

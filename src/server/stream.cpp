@@ -13,7 +13,7 @@ uint64_t costOf(const Signature &signature) {
 }
 
 uint64_t InputStorage::bytes() const {
-  uint64_t sum = sizeof *this + message.capacity();
+  uint64_t sum = sizeof *this + CostOfEvent + message.capacity();
   for (const uint64_t bytes : decoded)
     sum += bytes;
   for (const std::shared_ptr<ArenaView> &part : mapped)

@@ -27,7 +27,7 @@ struct InputStorage {
   std::vector<std::shared_ptr<ArenaView>> mapped; ///< its parts that requests lay in
   uint64_t id = 0;                                ///< new whenever an address may have changed
   std::vector<uint64_t> decoded;                  ///< bytes that the tensors took at most
-  Charge charge;                                  ///< of all this
+  Charge charge; ///< of all this, and of the event that it waits in
   uint64_t bytes() const;
   void resize(size_t count) {
     tensors.resize(count);
@@ -81,6 +81,9 @@ struct QueuedEvent {
   std::shared_ptr<const CallContext> context;
   Charge charge;
 };
+
+/// The bytes that an event takes while it waits.
+inline constexpr uint64_t CostOfEvent = sizeof(QueuedEvent) + 64;
 
 /// The views of a stream's input or output number `index` in a message of fixed layout.
 TensorView viewInMessage(const TensorSpec &spec, const Codec &codec, size_t index,

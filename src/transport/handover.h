@@ -81,7 +81,8 @@ public:
       --waitsWithoutSpin_;
       return false;
     }
-    const Clock::time_point end = machine.now() + std::clamp(2 * longest_, LeastSpin, MostSpin);
+    read_ = machine.now();
+    const Clock::time_point end = read_ + std::clamp(2 * longest_, LeastSpin, MostSpin);
     do {
       for (int i = 0; i < GlancesPerClock; ++i) {
         if (glance()) {
@@ -90,7 +91,8 @@ public:
         }
         machine.pause();
       }
-    } while (machine.now() < end);
+      read_ = machine.now();
+    } while (read_ < end);
     spinsInVain_ = std::min(spinsInVain_ + 1, MostSpinsInVain);
     if (spinsInVain_ >= SpinsInVain)
       waitsWithoutSpin_ = 1 << spinsInVain_;
@@ -105,7 +107,7 @@ public:
     Clock::time_point before = start;
     for (int yields = 1;; ++yields) {
       machine.yield();
-      const Clock::time_point after = machine.now();
+      const Clock::time_point after = read_ = machine.now();
       const bool othersRan = after - before > Quick;
       if (othersRan)
         wasted_ = after - before;
@@ -120,6 +122,8 @@ public:
     }
   }
 
+  /// When the wait ended, to a microsecond: reading the clock once more takes its time.
+  Clock::time_point end() const { return outcome_ == Outcome::Yielded ? read_ : Clock::now(); }
   /// The wait is over.
   void waited(Clock::time_point now) {
     const Duration turn = now - last_;
@@ -168,6 +172,7 @@ private:
   Outcome outcome_ = Outcome::Slept;
   bool yielding_ = false;
   Clock::time_point last_{};
+  Clock::time_point read_{}; ///< when the clock was read last in a wait
   Duration account_{0};
   Duration wasted_{0};                     ///< by yields of this turn
   Duration longest_{0};                    ///< of the quick turns of late

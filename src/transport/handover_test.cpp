@@ -114,6 +114,19 @@ TEST_F(HandoverTest, SpinsSeldomAndBrieflyWhereThatFindsNothing) {
   EXPECT_TRUE(handover.spinUntil([] { return true; }, Machine{*this}));
 }
 
+TEST_F(HandoverTest, KnowsWhenAWaitEnded) {
+  asleep = std::chrono::microseconds(20);
+  turnsUntilYield(Hit);
+  ASSERT_TRUE(handover.yields());
+  ASSERT_TRUE(handover.yieldUntil([] { return true; }, Machine{*this}));
+  EXPECT_EQ(handover.end(), now);
+  handover.waited(handover.end());
+  ASSERT_TRUE(handover.yields());
+  int glances = 0;
+  ASSERT_TRUE(handover.spinUntil([&] { return ++glances == 40; }, Machine{*this}));
+  EXPECT_LE(now - handover.end(), std::chrono::microseconds(1));
+}
+
 TEST_F(HandoverTest, TriesAgainSoonWhereSleepingCostsMuch) {
   asleep = std::chrono::microseconds(60);
   turnsUntilYield(Hit);

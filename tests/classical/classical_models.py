@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random models of the operators of ai.onnx.ml, as exporters of scikit-learn, XGBoost and LightGBM
-write them, and others that only a hostile or careless one would write."""
+write them, and others that only a hostile or careless one would write.
+
+    classical_models.py FOLDER    writes some
+"""
 
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -289,3 +294,17 @@ KINDS = {
     "svm": svm,
     "features": features,
 }
+
+
+def main() -> None:
+    """Writes models of each kind into a folder, for the fuzzer to start from."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, make in KINDS.items():
+        for seed in range(10):
+            made, _ = make(seed)
+            (folder / f"{kind}-{seed}.onnx").write_bytes(made.SerializeToString())
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,7 @@ import mlbridge
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from classical_models import KINDS, model
 
-from mlbridge import cli
+from mlbridge import cli, errors
 
 Answers = dict[str, np.ndarray[Any, Any]]
 SEEDS = 60
@@ -178,7 +178,7 @@ def with_nodes(**changed: Any) -> onnx.ModelProto:
 )
 def test_a_broken_ensemble_is_refused(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = saved(with_nodes(**changed), tmp_path)
-    with pytest.raises((mlbridge.errors.InvalidModel, mlbridge.errors.Unsupported)) as error:
+    with pytest.raises((errors.InvalidModel, errors.Unsupported)) as error:
         mlbridge.Model.open(f"native:{path}")
     assert said in str(error.value)
 
@@ -232,3 +232,16 @@ def test_sets_of_values_are_found(tmp_path: Path) -> None:
     x = np.array([[v, 0.0] for v in values], np.float32)
     found = of_mlbridge(f"native:{saved(made, tmp_path)}", x)
     assert found["y"].ravel().tolist() == [2.0 if v in members else 1.0 for v in values]
+
+
+def test_a_label_encoder_takes_tensors(tmp_path: Path) -> None:
+    node = helper.make_node(
+        "LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml",
+        keys_tensor=helper.make_tensor("keys", TensorProto.INT64, [3], [5, -1, 5]),
+        values_tensor=helper.make_tensor("values", TensorProto.INT16, [3], [1, 2, 3]),
+        default_tensor=helper.make_tensor("default", TensorProto.INT16, [1], [9]),
+    )  # fmt: skip
+    made = model(node, TensorProto.INT64, 2, [("y", TensorProto.INT16, ["n", 2])], version=4)
+    found = of_mlbridge(f"native:{saved(made, tmp_path)}", np.array([[5, 0], [-1, 5]]))
+    assert found["y"].dtype == np.int16
+    assert found["y"].tolist() == [[3, 9], [2, 3]]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import onnx
 from attacks import ROOT, Feed
-from more_attacks import ATTACKS
+from tree_attacks import ATTACKS
 
 sys.path.insert(0, str(ROOT / "tests" / "shared"))
 from isolation import Child, answer_lines

@@ -40,6 +40,7 @@ from shrink import shrink
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from isolation import Child
+from processor import instruction_sets
 from result_tables import section
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,21 +50,6 @@ FEEDS = 2  # for each file
 THREADED = 8  # each eighth network is evaluated in several threads too
 SHRUNK = 20  # no more than that many: what is left is mostly the same
 BAD = ("outside", "error", "unstable", "threads", "died", "instruction sets", "refused")
-
-
-def instruction_sets() -> list[str]:
-    """The instruction sets of the engine that this processor has."""
-    flags = ""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("flags"):
-            flags = f"{line} "
-            break
-    found = ["portable"]
-    if " avx2 " in flags and " fma " in flags:
-        found.append("avx2")
-    if all(f" avx512{part} " in flags for part in ("f", "bw", "dq", "vl")):
-        found.append("avx512")
-    return found
 
 
 class Judge:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import install_package
 import nightly
+import processor
 import pytest
 import run_tests
 import tomllib
@@ -240,3 +242,16 @@ def test_an_include_against_the_rule_is_found(tmp_path: Path) -> None:
         "circle: src/engine/native -> src/engine/onnx -> src/engine/native",
         "circle: mlbridge.one -> mlbridge.two -> mlbridge.one",
     ]
+
+
+def test_what_the_processor_lacks_is_said() -> None:
+    """A run without AVX-512 doesn't look like one with it."""
+    old = "model name\t: Old\nflags\t\t: sse4_2 avx2 fma avx512f\n"
+    new = "model name\t: New\nflags\t\t: avx2 fma avx512f avx512bw avx512dq avx512vl\n"
+    assert processor.processor(old) == "Old (avx2)"
+    assert processor.processor(new) == "New (avx512)"
+    assert processor.not_run_here(new) == []
+    if platform.machine() == "x86_64":
+        assert processor.not_run_here(old) == [
+            "kernels of native: and aot: for AVX-512: needs AVX-512"
+        ]

@@ -97,7 +97,10 @@ static uint64_t slowestOf(KernelId kernel) {
   MLBRIDGE_BOTH(ReduceSum) MLBRIDGE_BOTH(ReduceMean) MLBRIDGE_BOTH(ReduceMax)
   MLBRIDGE_BOTH(ReduceMin) MLBRIDGE_BOTH(CumSum)
   case KernelId::Compare:
+  case KernelId::Dequantize:
   case KernelId::Gather:
+  case KernelId::PackBytes:
+  case KernelId::Quantize:
   case KernelId::Where:
     return 12;
   case KernelId::CopyStrided:
@@ -137,8 +140,7 @@ std::optional<uint64_t> Planner::workOf(size_t from, size_t to, bool atWorst) co
       rounds *= static_cast<double>(std::max<int64_t>(most, 0));
     }
     uint64_t work = ForStep + draft.multiplyAdds;
-    const bool sorts = draft.kernel == KernelId::TopKF32 || draft.kernel == KernelId::TopKF64 ||
-                       draft.kernel == KernelId::IntegerTopK;
+    const bool sorts = draft.kernel == KernelId::TopK;
     const uint64_t forElement = sorts ? ForSorted : atWorst ? slowestOf(draft.kernel) : ForElement;
     for (const Value *value : draft.operands)
       work += value ? forElement * value->count : 0;
@@ -206,17 +208,18 @@ Status Planner::fold(size_t firstStep, uint32_t firstValue) {
   return Status();
 }
 
-Value *Planner::packed(KernelId kernel, const Shape &shape, Value *x, const Integers &parameters) {
+Value *Planner::packed(KernelId kernel, ElementType type, const Shape &shape, Value *x,
+                       const Integers &parameters) {
   SharedBytes *kept = nullptr;
   if (const onnx::Tensor *tensor = x->root->initializer) {
     Integers key{static_cast<int64_t>(kernel), static_cast<int64_t>(x->offset)};
     key.insert(key.end(), parameters.begin(), parameters.end());
     kept = &weights_.packed(tensor, std::move(key));
     if (*kept)
-      return constant(x->type, shape, *kept);
+      return constant(type, shape, *kept);
   }
   const size_t firstStep = steps_.size();
-  Value *y = make(x->type, shape);
+  Value *y = make(type, shape);
   emit(kernel, {y}, {x}, parameters);
   if (x->isConstant() && status_) // all of it is written: it needn't be zeroed
     fail(memory_[y].resize(std::max<size_t>(y->capacity, 64)));
@@ -275,7 +278,7 @@ const uint8_t *Planner::bytesOf(Value *value) {
   if (!status_)
     return nullptr;
   if (!value->isConstant() && !value->settled) // what this very node has made of constants
-    fail(fold(node_.firstStep, node_.firstValue));
+    foldNode();
   if (!status_)
     return nullptr;
   if (value->isConstant())

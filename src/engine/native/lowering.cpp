@@ -221,4 +221,17 @@ const Status &Lowering::emit(KernelId kernel, const Values &results, const Value
   return status();
 }
 
+const Status &Lowering::emit(KernelId kernel, std::initializer_list<Value *> results,
+                             std::initializer_list<Value *> reads,
+                             std::initializer_list<int64_t> parameters) {
+  return emit(kernel, Values(results), Values(reads), Integers(parameters));
+}
+
+Value *Lowering::make(ElementType type, std::initializer_list<int64_t> shape) {
+  return make(type, Shape(shape));
+}
+Value *Lowering::view(Value *value, std::initializer_list<int64_t> shape, uint64_t offset) {
+  return view(value, Shape(shape), offset);
+}
+
 } // namespace mlbridge::native

@@ -31,7 +31,10 @@ struct Value {
   const void *settled = nullptr;             ///< what the value is in this plan
   const onnx::Tensor *initializer = nullptr; ///< where a constant root comes from
   int producer = -1;                         ///< the last step that wrote it
-  uint32_t uses = 0; ///< by nodes and as an output of the graph; 0 for an inner value
+  /// What a result of DequantizeLinear was made of; null for others.
+  Value *quantized = nullptr, *scale = nullptr, *zero = nullptr;
+  int64_t scaledAxis = 0; ///< of a scale with more than one element
+  uint32_t uses = 0;      ///< by nodes and as an output of the graph; 0 for an inner value
   /// Nobody knows its type and shape before values are settled; see Planner::settle.
   bool isUnknown = false;
 
@@ -115,10 +118,12 @@ public:
 
   /// A new tensor in the workspace.
   Value *make(ElementType type, const Shape &shape);
+  Value *make(ElementType type, std::initializer_list<int64_t> shape);
   /// A new tensor that is output i of the node.
   Value *output(size_t i, ElementType type, const Shape &shape);
   /// The same elements in another shape of as many; `offset` bytes into them.
   Value *view(Value *value, const Shape &shape, uint64_t offset = 0);
+  Value *view(Value *value, std::initializer_list<int64_t> shape, uint64_t offset = 0);
   Value *constant(ElementType type, const Shape &shape, const void *elements);
   template <typename T> Value *constantOf(const Shape &shape, const std::vector<T> &elements) {
     return constant(ElementTypeOf<T>::value, shape, elements.data());
@@ -130,6 +135,10 @@ public:
   /// Operands are results, then what is read. Null operands are allowed.
   const Status &emit(KernelId kernel, const Values &results, const Values &reads,
                      const Integers &parameters);
+  /// The same: lists in braces make less code than vectors that the caller makes of them.
+  const Status &emit(KernelId kernel, std::initializer_list<Value *> results,
+                     std::initializer_list<Value *> reads,
+                     std::initializer_list<int64_t> parameters);
 
 private:
   Refused fail(const Status &why);

@@ -21,6 +21,8 @@ bool worksInPlace(KernelId id) {
   case KernelId::name##F64:
     MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_CASE)
     MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_CASE)
+    MLBRIDGE_CASE(Softmax)
+    MLBRIDGE_CASE(LogSoftmax)
 #undef MLBRIDGE_CASE
     return true;
   default:

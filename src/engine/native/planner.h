@@ -89,7 +89,16 @@ public:
   void emit(KernelId kernel, const Values &results, const Values &reads,
             const Integers &parameters);
   /// The kernel's result for x: made once for all plans if x is a constant of the file.
-  Value *packed(KernelId kernel, const Shape &shape, Value *x, const Integers &parameters);
+  Value *packed(KernelId kernel, const Shape &shape, Value *x, const Integers &parameters) {
+    return packed(kernel, x->type, shape, x, parameters);
+  }
+  Value *packed(KernelId kernel, ElementType type, const Shape &shape, Value *x,
+                const Integers &parameters);
+  /// Computes what the node at hand has made so far, if it is made of constants.
+  void foldNode() {
+    if (status_)
+      fail(fold(node_.firstStep, node_.firstValue));
+  }
   /// All bytes of a value on which shapes depend; null on failure.
   const uint8_t *bytesOf(Value *value);
   /// Shapes depend on these values; null is left out. False if they aren't known yet, or on

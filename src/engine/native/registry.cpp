@@ -22,9 +22,15 @@ const Operator *findOperator(std::string_view domain, std::string_view name, int
   };
   if (domain.empty())
     look({&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
-          &ControlOperators, &ShapeOperators});
+          &ControlOperators, &ShapeOperators, &ConvolutionOperators, &PoolingOperators,
+          &ResizeOperators, &AttentionOperators, &EinsumOperators, &LossOperators,
+          &QuantizedOperators});
   else if (domain == "ai.onnx.ml")
     look({&ClassicalOperators, &TreeOperators});
+  else if (domain == "com.microsoft")
+    look({&FusedOperators, &RuntimeQuantizedOperators});
+  else if (domain == "ai.onnx.preview")
+    look({&PreviewOperators});
   return best;
 }
 
@@ -48,18 +54,12 @@ bool isInOnnxRuntime(const onnx::Node &node) {
     return true;
   // The operators of version 1.32 (python/tests/onnx_test.py compares).
   constexpr std::string_view Others =
-      " AffineGrid Attention AveragePool BlackmanWindow Col2Im ConcatFromSequence Conv ConvInteger"
-      " ConvTranspose DFT DeformConv DequantizeLinear Det DynamicQuantizeLinear Einsum"
-      " GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HammingWindow HannWindow LRN LpPool"
-      " MaxPool MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NonMaxSuppression Optional"
-      " OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear RandomNormal"
-      " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch Resize RoiAlign"
-      " RotaryEmbedding STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
-      "SequenceInsert"
-      " SequenceLength SplitToSequence StringConcat StringNormalizer StringSplit TensorScatter"
-      " TfIdfVectorizer Unique Upsample Bernoulli CenterCropPad NegativeLogLikelihoodLoss "
-      "SequenceMap"
-      " SoftmaxCrossEntropyLoss ";
+      " Bernoulli BlackmanWindow ConcatFromSequence ConvInteger DFT DeformConv Det HammingWindow"
+      " HannWindow MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NonMaxSuppression Optional"
+      " OptionalGetElement OptionalHasElement QLinearConv RandomNormal RandomNormalLike"
+      " RandomUniform RandomUniformLike RegexFullMatch RoiAlign STFT SequenceAt"
+      " SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap"
+      " SplitToSequence StringConcat StringNormalizer StringSplit TfIdfVectorizer Unique ";
   return Others.find(" " + std::string(node.op) + " ") != Others.npos;
 }
 

@@ -24,20 +24,32 @@ enum Types : uint16_t {
 bool isIn(ElementType type, uint16_t types);
 
 struct Operator {
+  /// A row of a table. The members stand in an order that leaves no gaps.
+  template <size_t N, size_t M>
+  constexpr Operator(const char (&name)[N], uint8_t first, const char (&inputs)[M], uint16_t types,
+                     uint8_t outputs, bool halfAsFloat, Status (*lower)(Lowering &),
+                     const char *attributes = "", uint8_t deciding = 0)
+      : first(first), outputs(outputs), types(types), halfAsFloat(halfAsFloat), deciding(deciding),
+        lower(lower), attributes(attributes) {
+    for (size_t i = 0; i < N; ++i)
+      this->name[i] = name[i];
+    for (size_t i = 0; i < M; ++i)
+      this->inputs[i] = inputs[i];
+  }
+
   // Short texts are in the table itself: pointers have to be relocated when a compiler loads it.
-  char name[26];
+  char name[33] = {};
   uint8_t first; ///< version of the operator set that means this; later ones do, up to another row
   /// The type of each input: T, one of `types`, the same for all T; U any, the same for all U; A
   /// any; I int32 or int64; L int64; B bool. In lower case it may be left out. A '*' at the end:
   /// the last one repeated.
-  char inputs[9];
+  char inputs[10] = {};
+  uint8_t outputs; ///< at most, or AnyNumber
   uint16_t types;
-  uint8_t outputs;  ///< at most, or AnyNumber
   bool halfAsFloat; ///< float16 is computed as float32 and rounded
+  uint8_t deciding; ///< inputs on whose values shapes depend, a bit for each, and SelfDeciding
   Status (*lower)(Lowering &);
-  const char *attributes = ""; ///< names with blanks between them; others are refused
-  /// Inputs on whose values shapes depend, a bit for each, and SelfDeciding.
-  uint8_t deciding = 0;
+  const char *attributes; ///< names with blanks between them; others are refused
 };
 constexpr uint8_t AnyNumber = 0xff; ///< of outputs
 /// The length of a result depends on what the operator finds in its input.
@@ -57,7 +69,12 @@ Status checkAttributes(const Operator &op, const onnx::Node &node);
 
 // One table for each file in operators/.
 extern const Span<const Operator> ElementwiseOperators, MatrixOperators, MovementOperators,
-    ReductionOperators, ControlOperators, ShapeOperators;
+    ReductionOperators, ControlOperators, ShapeOperators, QuantizedOperators;
+extern const Span<const Operator> ConvolutionOperators, PoolingOperators, ResizeOperators;
+/// Transformers, and what is composed of other operators' kernels.
+extern const Span<const Operator> AttentionOperators, EinsumOperators, LossOperators;
+/// The operators of the domain com.microsoft that ONNX Runtime writes, and of ai.onnx.preview.
+extern const Span<const Operator> FusedOperators, RuntimeQuantizedOperators, PreviewOperators;
 /// The operators of the domain ai.onnx.ml.
 extern const Span<const Operator> ClassicalOperators, TreeOperators;
 

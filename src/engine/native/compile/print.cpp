@@ -81,7 +81,7 @@ std::string expressionOf(native::KernelId kernel) {
   const std::string name = native::nameOf(kernel);
   if (kernel < native::KernelId::F32FromF16)
     return name.substr(0, name.size() - 3) + "<" + name.substr(name.size() - 3) + ">";
-  return kernel <= native::KernelId::F16FromF32 ? name + "<Isa>" : name;
+  return kernel <= native::KernelId::IntegerGemm ? name + "<Isa>" : name;
 }
 
 class Printer {

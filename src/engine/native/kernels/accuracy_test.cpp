@@ -197,7 +197,7 @@ TYPED_TEST(Accuracy, Gemm) {
           x = static_cast<E>(normal(source));
       packGemm(packed.data(), b.data(), k, n, n, 1);
       run<E>(KernelId::GemmF32, {y.data(), a.data(), packed.data(), c.data()},
-             {m, k, n, k, 1, n, 0, 1, real(1), real(1), int64_t(Activation::Tanh), 0, 0, 0});
+             {m, k, n, k, 0, n, 0, 1, real(1), real(1), int64_t(Activation::Tanh), 0, 0, 0});
       for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n; ++j) {
           Real sum = Real(c[size_t(j)]), magnitude = std::fabs(sum);
@@ -334,19 +334,19 @@ TEST(Orders, KeepTheirPromises) {
   const float nan = NAN;
   std::vector<float> x = {2, 7, nan, 7, -1, nan, 0};
   int64_t index = -1;
-  run<float>(KernelId::ArgMaxF32, {&index, x.data()}, {1, 7, 1, 0});
+  run<float>(KernelId::BestIndex, {&index, x.data()}, {Float32, 1, 7, 1, 0, 1});
   EXPECT_EQ(index, 2);
-  run<float>(KernelId::ArgMaxF32, {&index, x.data()}, {1, 7, 1, 1});
+  run<float>(KernelId::BestIndex, {&index, x.data()}, {Float32, 1, 7, 1, 1, 1});
   EXPECT_EQ(index, 5);
-  run<float>(KernelId::ArgMaxF32, {&index, x.data()}, {1, 2, 1, 0});
+  run<float>(KernelId::BestIndex, {&index, x.data()}, {Float32, 1, 2, 1, 0, 1});
   EXPECT_EQ(index, 1);
-  run<float>(KernelId::ArgMinF32, {&index, x.data()}, {1, 2, 1, 0});
+  run<float>(KernelId::BestIndex, {&index, x.data()}, {Float32, 1, 2, 1, 0, 0});
   EXPECT_EQ(index, 0);
   float values[4];
   int64_t indices[4];
-  run<float>(KernelId::TopKF32, {values, indices, x.data()}, {1, 7, 1, 4, 1});
+  run<float>(KernelId::TopK, {values, indices, x.data(), nullptr}, {Float32, 1, 7, 1, 4, 1});
   EXPECT_EQ(std::vector<int64_t>(indices, indices + 4), (std::vector<int64_t>{2, 5, 1, 3}));
-  run<float>(KernelId::TopKF32, {values, indices, x.data()}, {1, 7, 1, 4, 0});
+  run<float>(KernelId::TopK, {values, indices, x.data(), nullptr}, {Float32, 1, 7, 1, 4, 0});
   EXPECT_EQ(std::vector<int64_t>(indices, indices + 4), (std::vector<int64_t>{4, 6, 0, 1}));
 }
 

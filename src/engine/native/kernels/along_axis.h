@@ -173,18 +173,51 @@ template <class V> MLBRIDGE_INLINE void CountLess(Operands operands, Parameters 
   }
 }
 
+/// The greatest of a row, NaN left out. Exact, so that the order doesn't matter.
+template <class V, class E = ElementOf<V>> MLBRIDGE_INLINE E greatestOfRow(const E *x, int64_t n) {
+  constexpr E Least = static_cast<E>(GreatestOf::Start);
+  V even = V::broadcast(Least), odd = even;
+  int64_t i = 0;
+  for (; i + 2 * V::Lanes <= n; i += 2 * V::Lanes) {
+    even = V::greatest(V::load(x + i), even);
+    odd = V::greatest(V::load(x + i + V::Lanes), odd);
+  }
+  if (i + V::Lanes <= n) {
+    even = V::greatest(V::load(x + i), even);
+    i += V::Lanes;
+  }
+  if (i < n)
+    odd = V::greatest(loadOr<V>(x + i, n - i, Least), odd);
+  E lanes[V::Lanes];
+  V::greatest(even, odd).store(lanes);
+  for (int half = V::Lanes / 2; half; half /= 2)
+    for (int k = 0; k < half; ++k)
+      lanes[k] = lanes[k] > lanes[k + half] ? lanes[k] : lanes[k + half];
+  return lanes[0];
+}
+
 /// The sum of exp(x[i] - shift), kept in y unless that is null. One chain of vectors.
 template <class V, class E = ElementOf<V>>
 MLBRIDGE_SHARED E sumOfExp(E *y, const E *x, int64_t n, E shift) {
   using L = typename LanesOf<V>::Type;
-  E sums[V::Lanes] = {};
-  for (int64_t i = 0; i < n; i += L::Lanes) {
-    const L e = exp(loadUpTo<L>(x + i, n - i) - L::broadcast(shift));
-    if (y)
-      storeUpTo(e, y + i, n - i);
-    E *sum = sums + i % V::Lanes;
-    (L::load(sum) + firstLanes(e, n - i)).store(sum);
-  }
+  constexpr int Parts = V::Lanes / L::Lanes;
+  L parts[Parts];
+  for (L &part : parts)
+    part = L::broadcast(0);
+  const L by = L::broadcast(shift);
+  for (int64_t i = 0; i < n;)
+#pragma GCC unroll 2
+    for (int part = 0; part < Parts && i < n; ++part, i += L::Lanes) {
+      const L e = expOfNegative(loadUpTo<L>(x + i, n - i) - by);
+      if (y)
+        storeUpTo(e, y + i, n - i);
+      parts[part] = parts[part] + firstLanes(e, n - i);
+    }
+  E sums[V::Lanes];
+  for (int part = 0; part < Parts; ++part)
+    parts[part].store(sums + part * L::Lanes);
+  if constexpr (!IsArray<V>)
+    return V::sum(V::load(sums));
   return sumByHalves<V>(sums, V::Lanes);
 }
 
@@ -206,7 +239,7 @@ template <class V> MLBRIDGE_SHARED void expSums(Operands operands, Parameters p,
       const int64_t left = inner - i;
       L greatest, sum;
       if (inner == 1) {
-        greatest = L::broadcast(reduceSpan<V, GreatestOf>(from, n));
+        greatest = L::broadcast(greatestOfRow<L>(from, n)); // of NaN, the sum is NaN
       } else {
         greatest = constant<L>(GreatestOf::Start);
         for (int64_t j = 0; j < n; ++j)
@@ -232,11 +265,17 @@ template <class V> MLBRIDGE_SHARED void expSums(Operands operands, Parameters p,
         storeUpTo(logarithm + greatest, to, inner == 1 ? 1 : left);
         continue;
       }
+      const L share = constant<L>(1) / sum;
+      if (keeps && inner == 1) {
+        for (int64_t j = 0; j < n; j += L::Lanes)
+          storeUpTo(loadUpTo<L>(to + j, n - j) * share, to + j, n - j);
+        continue;
+      }
       // Rows of one column, or the columns of one row.
       const int64_t step = inner == 1 ? L::Lanes : 1;
       for (int64_t j = 0; j < n; j += step) {
         const int64_t at = j * inner, count = inner == 1 ? n - j : left;
-        storeUpTo(keeps ? loadUpTo<L>(to + at, count) / sum
+        storeUpTo(keeps ? loadUpTo<L>(to + at, count) * share
                         : (loadUpTo<L>(from + at, count) - greatest) - logarithm,
                   to + at, count);
       }
@@ -253,67 +292,8 @@ template <class V> MLBRIDGE_INLINE void LogSoftmax(Operands operands, Parameters
   expSums<V>(operands, p, ExpSum::LogSoftmax);
 }
 
-// ---- orders -------------------------------------------------------------------------------------
-
-/// True if a comes before b among the greatest (or the least); NaN is greatest.
-template <class E> MLBRIDGE_INLINE bool precedes(E a, E b, bool largest) {
-  if (largest)
-    return a > b || (a != a && b == b);
-  return a < b || (b != b && a == a);
-}
-
-template <class V> MLBRIDGE_INLINE void argBest(Operands operands, Parameters p, bool largest) {
-  using E = ElementOf<V>;
-  int64_t *y = static_cast<int64_t *>(operands[0]);
-  const E *x = static_cast<const E *>(operands[1]);
-  const int64_t outer = p[0], n = p[1], inner = p[2];
-  const bool last = p[3] != 0;
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) {
-      const E *values = x + o * n * inner + i;
-      int64_t best = 0;
-      E value = values[0];
-      for (int64_t j = 1; j < n; ++j) {
-        const E next = values[j * inner];
-        // NaN wins, for the least as well.
-        const bool better = largest ? next > value : next < value;
-        const bool nan = next != next;
-        if (better || (nan && (value == value || last)) || (last && (next == value))) {
-          if (value != value && !nan)
-            continue;
-          best = j;
-          value = next;
-        }
-      }
-      y[o * inner + i] = best;
-    }
-}
-template <class V> MLBRIDGE_INLINE void ArgMax(Operands operands, Parameters p) {
-  argBest<V>(operands, p, true);
-}
-template <class V> MLBRIDGE_INLINE void ArgMin(Operands operands, Parameters p) {
-  argBest<V>(operands, p, false);
-}
-
-template <class V> MLBRIDGE_INLINE void TopK(Operands operands, Parameters p) {
-  using E = ElementOf<V>;
-  E *values = static_cast<E *>(operands[0]);
-  int64_t *indices = static_cast<int64_t *>(operands[1]);
-  const E *x = static_cast<const E *>(operands[2]);
-  const int64_t outer = p[0], n = p[1], inner = p[2], k = p[3] < n ? p[3] : n;
-  const bool largest = p[4] != 0;
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) {
-      const E *from = x + o * n * inner + i;
-      const int64_t to = o * k * inner + i;
-      bestOf(indices + to, k, n, inner, [&](int64_t a, int64_t b) {
-        const E va = from[a * inner], vb = from[b * inner];
-        return precedes(va, vb, largest) || (!precedes(vb, va, largest) && a < b);
-      });
-      for (int64_t j = 0; j < k; ++j)
-        values[to + j * inner] = from[indices[to + j * inner] * inner];
-    }
-}
+// ---- sums so far
+// -------------------------------------------------------------------------------------
 
 template <class V> MLBRIDGE_INLINE void CumSum(Operands operands, Parameters p) {
   using E = ElementOf<V>;

@@ -13,6 +13,7 @@ extern const ChosenKernel Avx2Kernels[];
 #define MLBRIDGE_CHOSEN_HALF(name) {KernelId::name, &kernels::name<kernels::Avx2>},
 const ChosenKernel Avx2Kernels[] = {
     MLBRIDGE_CHOSEN(Gemm) MLBRIDGE_CHOSEN(Lstm) MLBRIDGE_CHOSEN(Gru) MLBRIDGE_CHOSEN(Rnn)
+    MLBRIDGE_CHOSEN(Conv) MLBRIDGE_CHOSEN(Windows)
     MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_CHOSEN) MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_CHOSEN)
     MLBRIDGE_CHOSEN(ReduceSum) MLBRIDGE_CHOSEN(CountLess) MLBRIDGE_CHOSEN(ReduceMean)
     MLBRIDGE_CHOSEN(ReduceMax) MLBRIDGE_CHOSEN(ReduceMin) MLBRIDGE_CHOSEN(ReduceL2)
@@ -20,6 +21,7 @@ const ChosenKernel Avx2Kernels[] = {
     MLBRIDGE_CHOSEN(LogSoftmax) MLBRIDGE_CHOSEN(LayerNorm) MLBRIDGE_CHOSEN(RmsNorm)
     MLBRIDGE_CHOSEN(BatchNorm) MLBRIDGE_CHOSEN(ScatterAddRows) MLBRIDGE_CHOSEN(ScatterMaxRows)
     MLBRIDGE_CHOSEN_HALF(F32FromF16) MLBRIDGE_CHOSEN_HALF(F16FromF32) MLBRIDGE_CHOSEN_F64(Gemm)
+    MLBRIDGE_CHOSEN_HALF(Quantize) MLBRIDGE_CHOSEN_HALF(Dequantize) MLBRIDGE_CHOSEN_HALF(IntegerGemm)
     {KernelId::Count, nullptr}};
 // clang-format on
 

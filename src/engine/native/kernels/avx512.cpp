@@ -10,9 +10,10 @@ extern const ChosenKernel Avx512Kernels[];
 #define MLBRIDGE_CHOSEN(name) {KernelId::name##F32, &kernels::name<kernels::Avx512::F32>},
 const ChosenKernel Avx512Kernels[] = {
     MLBRIDGE_CHOSEN(Gemm) MLBRIDGE_CHOSEN(Lstm) MLBRIDGE_CHOSEN(Gru) MLBRIDGE_CHOSEN(Rnn)
+    MLBRIDGE_CHOSEN(Conv) MLBRIDGE_CHOSEN(Windows)
     MLBRIDGE_CHOSEN(Add) MLBRIDGE_CHOSEN(Sub) MLBRIDGE_CHOSEN(Mul) MLBRIDGE_CHOSEN(Exp)
     MLBRIDGE_CHOSEN(Relu) MLBRIDGE_CHOSEN(Sigmoid) MLBRIDGE_CHOSEN(Tanh) MLBRIDGE_CHOSEN(Softmax)
-    MLBRIDGE_CHOSEN(ScatterAddRows)
+    MLBRIDGE_CHOSEN(ScatterAddRows) {KernelId::GemmF64, &kernels::Gemm<kernels::Avx512::F64>},
     {KernelId::Count, nullptr}};
 // clang-format on
 

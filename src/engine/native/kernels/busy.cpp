@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The kernels that don't gain from vectors of an instruction set: once for all tables.
+#include "engine/native/kernels/attention.h"
 #include "engine/native/kernels/classical.h"
 #include "engine/native/kernels/indexed.h"
+#include "engine/native/kernels/spatial.h"
 
 namespace mlbridge::native {
 

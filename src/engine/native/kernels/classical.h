@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Kernels of the operators of ai.onnx.ml. A "type" is a Type of kernel.h, a float one.
 //
-// TreeEnsemble   {y [rows, targets], x [rows, features], nodes, roots int32 [trees], starts int32
-//                [leaves + 1], targets int32, weights}
-//                {type, rows, features, trees, targets, TreeAggregate, whether leaf i gives
-//                weight i to the only target (0, 1)}
-//                Each row goes down each tree; entries starts[leaf] … starts[leaf + 1] - 1 of
-//                targets and weights are what a leaf gives. `nodes` are TreeNode of that type; the
-//                two children of a node are neighbours.
+// TreeEnsemble   {y [rows, targets], x [rows, features], nodes, roots int32, slots int32, starts
+// int32 [leaves + 1]?, targets int32?,
+//                weights?, workspace}
+//                {type, whether links are wide (0, 1), rows, features, trees, targets,
+//                TreeAggregate, slots}
+//                Roots are those of TreesTogether trees, then the most steps from there to a leaf,
+//                and so on. Each row goes down each tree; entries starts[leaf] … starts[leaf + 1] -
+//                1 of targets and weights are what a leaf gives. Without starts each leaf gives one
+//                number to the only target. A slot is a feature as a key: 2 · feature, plus 1 if a
+//                NaN there is greater than all numbers rather than less. Slot 0 is a key below all
+//                and has no entry in slots. The workspace has treeWorkspace() keys.
 // Lookup         {y, x, keys [n], values [n], value of the others}
 //                {type of x and keys (int64 too), bytes of a value, count, n}
 //                keys are sorted, NaN at the end.
@@ -24,17 +28,37 @@ namespace mlbridge::native {
 
 enum class TreeAggregate : int64_t { Average, Sum, Min, Max }; ///< the numbers of ONNX
 
-/// A row goes to the second child if its feature is greater than the threshold. A leaf is its own
-/// first child, and its threshold is a NaN whose last bits are its number.
-template <class T> struct TreeNode {
-  T threshold;
-  uint32_t test; ///< the feature, TreeBranch and TreeNanSecond
-  uint32_t next; ///< the first child
+template <class T> struct TreeKeyOf;
+template <> struct TreeKeyOf<float> {
+  using Type = uint32_t;
 };
-constexpr uint32_t TreeFeatures = uint32_t(1) << 30, TreeBranch = TreeFeatures; // not a leaf
-constexpr uint32_t TreeNanSecond = uint32_t(1) << 31; // a NaN goes to the second child
-constexpr uint32_t TreeLeafBits = 22;
-constexpr uint32_t TreeLeaves = uint32_t(1) << TreeLeafBits; ///< at most, in float32
+template <> struct TreeKeyOf<double> {
+  using Type = uint64_t;
+};
+/// An integer in place of a float: of two numbers the greater one has the greater key.
+template <class T> using TreeKey = typename TreeKeyOf<T>::Type;
+template <class T> MLBRIDGE_INLINE TreeKey<T> treeKey(T x) {
+  x += 0; // -0 equals 0
+  TreeKey<T> bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  constexpr TreeKey<T> Sign = TreeKey<T>(1) << (8 * sizeof bits - 1);
+  return bits & Sign ? ~bits : bits | Sign;
+}
+
+/// A row goes to the second child if the key of its slot is greater. Children are neighbours, and
+/// `skip` is the way to the first. A leaf has slot 0, so that the row stays where it is, and its
+/// key has the bits of its weight or its number.
+template <class T, class Link> struct TreeNode {
+  TreeKey<T> key;
+  Link slot, skip;
+};
+using NarrowLink = uint16_t;
+using WideLink = int32_t;
+constexpr size_t TreesTogether = 8; ///< that one row goes down side by side
+constexpr int64_t TreeRows = 32;    ///< that go down these trees one after the other
+inline int64_t treeWorkspace(int64_t rows, int64_t slots) {
+  return (rows < TreeRows ? rows : TreeRows) * (slots + 1);
+}
 
 } // namespace mlbridge::native
 
@@ -42,42 +66,44 @@ namespace mlbridge::native::kernels {
 
 // ---- trees -------------------------------------------------------------------------------------
 
-template <class T> struct TreeWalk {
-  const T *x;
-  const TreeNode<T> *nodes;
+template <class T, class Link> struct TreeWalk {
+  const TreeNode<T, Link> *nodes;
+  const TreeKey<T> *keys;
 
   /// One step down in each of N trees, side by side, since each step waits for memory.
-  template <bool HasNan, size_t N> MLBRIDGE_INLINE void step(uint32_t *at) const {
+  template <size_t N> MLBRIDGE_INLINE void step(size_t *at) const {
     if constexpr (N > 0) {
-      step<HasNan, N - 1>(at);
-      const TreeNode<T> &node = nodes[at[N - 1]];
-      const T value = x[node.test & (TreeFeatures - 1)];
-      uint32_t isSecond = value > node.threshold;
-      if (HasNan)
-        isSecond |= static_cast<uint32_t>(value != value) & node.test >> 31;
-      at[N - 1] = node.next + isSecond;
+      step<N - 1>(at);
+      const TreeNode<T, Link> &node = nodes[at[N - 1]];
+      const size_t first = at[N - 1] + static_cast<size_t>(node.skip);
+      at[N - 1] = first + static_cast<size_t>(node.key < keys[node.slot]);
     }
   }
-  template <size_t N> MLBRIDGE_INLINE uint32_t tests(const uint32_t *at) const {
-    if constexpr (N > 0)
-      return tests<N - 1>(at) | nodes[at[N - 1]].test;
-    return 0;
+  /// A function of its own, so that its variables stay in registers.
+  MLBRIDGE_SHARED void steps(size_t *at, int32_t count) const {
+    size_t here[TreesTogether];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < TreesTogether; ++i)
+      here[i] = at[i];
+#pragma GCC unroll 1
+    for (; count > 0; --count)
+      step<TreesTogether>(here);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < TreesTogether; ++i)
+      at[i] = here[i];
   }
-  /// Where the row ends in each of N trees.
-  template <size_t N, bool HasNan>
-  MLBRIDGE_INLINE void descend(const int32_t *roots, uint32_t *ends) const {
-    uint32_t at[N];
-    for (size_t i = 0; i < N; ++i)
-      at[i] = static_cast<uint32_t>(roots[i]);
-    while (tests<N>(at) & TreeBranch) {
-      step<HasNan, N>(at);
-      step<HasNan, N>(at);
-      step<HasNan, N>(at);
-    }
-    for (size_t i = 0; i < N; ++i) {
-      uint32_t bits; // the low ones of the threshold
-      __builtin_memcpy(&bits, &nodes[at[i]].threshold, sizeof bits);
-      ends[i] = bits & (TreeLeaves - 1);
+  /// Where a row ends in these trees.
+  MLBRIDGE_INLINE void descend(const int32_t *roots, size_t *at) const {
+    constexpr int32_t Most = 6; // steps before looking for leaves
+    for (size_t i = 0; i < TreesTogether; ++i)
+      at[i] = static_cast<size_t>(roots[i]);
+    for (int32_t depth = roots[TreesTogether]; depth > 0; depth -= Most) {
+      steps(at, depth < Most ? depth : Most);
+      Link tests = 0;
+      for (size_t i = 0; depth > Most && i < TreesTogether; ++i)
+        tests |= nodes[at[i]].slot;
+      if (tests == 0)
+        break;
     }
   }
 };
@@ -87,22 +113,32 @@ template <class T> struct TreeLeafValues {
   const int32_t *starts, *targets;
   const T *weights;
   TreeAggregate aggregate;
-  bool isSingle; ///< each leaf gives one number, all to one target
 
-  template <size_t N> MLBRIDGE_INLINE void add(T *y, const uint32_t *leaves) const {
-    if (isSingle && aggregate <= TreeAggregate::Sum) {
-      T sum = weights[leaves[0]];
-      for (size_t i = 1; i < N; ++i)
-        sum += weights[leaves[i]];
+  /// What the leaves with these keys give; `leaf(i)` is the key of number i.
+  template <class Leaf> MLBRIDGE_INLINE void add(T *y, Leaf leaf, int64_t count) const {
+    if (!starts && count == TreesTogether && aggregate <= TreeAggregate::Sum) {
+      T sum = given(leaf(0));
+#pragma GCC unroll 8
+      for (size_t i = 1; i < TreesTogether; ++i)
+        sum += given(leaf(i));
       *y += sum;
       return;
     }
-    for (size_t i = 0; i < N; ++i)
-      for (int32_t e = starts[leaves[i]]; e < starts[leaves[i] + 1]; ++e)
-        addOne(y[targets[e]], weights[e]);
+    for (int64_t i = 0; i < count; ++i)
+      if (!starts)
+        addOne(*y, given(leaf(i)));
+      else
+        for (int32_t e = starts[leaf(i)]; e < starts[leaf(i) + 1]; ++e)
+          addOne(y[targets[e]], weights[e]);
   }
 
 private:
+  /// The number with these bits.
+  static MLBRIDGE_INLINE T given(TreeKey<T> leaf) {
+    T weight;
+    __builtin_memcpy(&weight, &leaf, sizeof weight);
+    return weight;
+  }
   MLBRIDGE_INLINE void addOne(T &sum, T weight) const {
     if (aggregate <= TreeAggregate::Sum)
       sum += weight;
@@ -111,59 +147,60 @@ private:
   }
 };
 
-template <class T, bool HasNan>
-MLBRIDGE_INLINE void allTrees(T *y, const TreeWalk<T> &walk, const int32_t *roots, int64_t trees,
-                              const TreeLeafValues<T> &values) {
-  constexpr size_t Together = 8;
-  uint32_t ends[Together];
-  int64_t tree = 0;
-  for (; tree + static_cast<int64_t>(Together) <= trees; tree += Together) {
-    walk.template descend<Together, HasNan>(roots + tree, ends);
-    values.template add<Together>(y, ends);
-  }
-  for (; tree < trees; ++tree) {
-    walk.template descend<1, HasNan>(roots + tree, ends);
-    values.template add<1>(y, ends);
-  }
-}
-
-template <class T> MLBRIDGE_INLINE void treesOf(Operands operands, Parameters p) {
+template <class T, class Link> MLBRIDGE_INLINE void treesOf(Operands operands, Parameters p) {
+  using Key = TreeKey<T>;
+  constexpr auto Together = static_cast<int64_t>(TreesTogether);
   auto *y = static_cast<T *>(operands[0]);
   const auto *x = static_cast<const T *>(operands[1]);
-  const auto *nodes = static_cast<const TreeNode<T> *>(operands[2]);
+  const auto *nodes = static_cast<const TreeNode<T, Link> *>(operands[2]);
   const auto *roots = static_cast<const int32_t *>(operands[3]);
-  const int64_t rows = p[1], features = p[2], trees = p[3], width = p[4];
-  const auto aggregate = static_cast<TreeAggregate>(p[5]);
-  const TreeLeafValues<T> values{static_cast<const int32_t *>(operands[4]),
-                                 static_cast<const int32_t *>(operands[5]),
-                                 static_cast<const T *>(operands[6]), aggregate, p[6] != 0};
+  const auto *slots = static_cast<const int32_t *>(operands[4]);
+  auto *keys = static_cast<Key *>(operands[8]);
+  const int64_t features = p[3], trees = p[4], width = p[5], used = p[7];
+  const auto aggregate = static_cast<TreeAggregate>(p[6]);
+  const TreeLeafValues<T> values{static_cast<const int32_t *>(operands[5]),
+                                 static_cast<const int32_t *>(operands[6]),
+                                 static_cast<const T *>(operands[7]), aggregate};
   const T most = static_cast<T>(__builtin_inf());
   const T start = aggregate <= TreeAggregate::Sum   ? 0
                   : aggregate == TreeAggregate::Min ? most
                                                     : -most;
-  for (int64_t row = 0; row < rows; ++row, x += features, y += width) {
-    bool hasNan = false;
-    for (int64_t i = 0; i < features; ++i)
-      hasNan |= x[i] != x[i];
-    for (int64_t t = 0; t < width; ++t)
-      y[t] = start;
-    if (hasNan || sizeof(T) == sizeof(double)) // seldom: less code
-      allTrees<T, true>(y, {x, nodes}, roots, trees, values);
-    else
-      allTrees<T, false>(y, {x, nodes}, roots, trees, values);
-    for (int64_t t = 0; t < width; ++t)
+  for (int64_t rows = p[2], some; rows > 0; rows -= some, x += some * features, y += some * width) {
+    some = rows < TreeRows ? rows : TreeRows;
+    for (int64_t row = 0; row < some; ++row) {
+      Key *of = keys + row * (used + 1);
+      of[0] = 0;
+      for (int64_t i = 0; i < used; ++i) {
+        const T value = x[row * features + (slots[i] >> 1)];
+        of[i + 1] = value == value ? treeKey(value) : slots[i] & 1 ? ~Key(0) : 0;
+      }
+    }
+    for (int64_t i = 0; i < some * width; ++i)
+      y[i] = start;
+    for (int64_t tree = 0; tree < trees; tree += Together)
+      for (int64_t row = 0; row < some; ++row) {
+        size_t at[TreesTogether];
+        const TreeWalk<T, Link> walk{nodes, keys + row * (used + 1)};
+        walk.descend(roots + tree / Together * (Together + 1), at);
+        values.add(
+            y + row * width, [&](size_t i) { return nodes[at[i]].key; },
+            trees - tree < Together ? trees - tree : Together);
+      }
+    for (int64_t i = 0; i < some * width; ++i)
       if (aggregate == TreeAggregate::Average)
-        y[t] /= static_cast<T>(trees);
-      else if (aggregate != TreeAggregate::Sum && y[t] == start) // no leaf gave it anything
-        y[t] = 0;
+        y[i] /= static_cast<T>(trees);
+      else if (aggregate != TreeAggregate::Sum && y[i] == start) // no leaf gave it anything
+        y[i] = 0;
   }
 }
 
 inline void TreeEnsemble(Operands operands, Parameters p) {
   if (p[0] == Float64)
-    treesOf<double>(operands, p);
+    treesOf<double, WideLink>(operands, p);
+  else if (p[1])
+    treesOf<float, WideLink>(operands, p);
   else
-    treesOf<float>(operands, p);
+    treesOf<float, NarrowLink>(operands, p);
 }
 
 // ---- tables ------------------------------------------------------------------------------------

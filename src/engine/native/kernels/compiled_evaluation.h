@@ -23,10 +23,14 @@ namespace {
 // clang-format off: the vectors come first
 #include MLBRIDGE_AOT_VECTOR
 #include "along_axis.h"
-#include "gemm.h"
+#include "attention.h"
 #include "classical.h"
+#include "convolution.h"
+#include "gemm.h"
 #include "indexed.h"
+#include "quantized.h"
 #include "recurrent.h"
+#include "spatial.h"
 // clang-format on
 using namespace mlbridge::native::kernels;
 using Isa = mlbridge::native::kernels::MLBRIDGE_AOT_ISA;

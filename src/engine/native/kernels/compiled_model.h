@@ -118,7 +118,7 @@ const mlb_aot_model table = {sizeof(mlb_aot_model),
                              evaluateChosen};
 
 /// The header's struct: C++ code calls the file's functions only, and its name may be any. The
-/// buffers of inputs and outputs and the workspace lie behind it.
+/// buffers of inputs and outputs and the workspace lie behind it, and 64 bytes that may be read.
 struct alignas(64) Context {
   const void *weights;
   mlbridge_aot_evaluate *evaluate;
@@ -127,7 +127,7 @@ struct alignas(64) Context {
 };
 
 constexpr size_t contextSize() {
-  size_t size = sizeof(Context) + (workspaceSize + 63) / 64 * 64;
+  size_t size = sizeof(Context) + (workspaceSize + 63) / 64 * 64 + 64;
   for (const size_t bytes : bufferSizes)
     size += bytes;
   return size;

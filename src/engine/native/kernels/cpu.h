@@ -13,6 +13,7 @@ namespace mlbridge::native {
 struct CpuFeatures {
   bool avx2 = false;   ///< with fused multiply-add and float16 conversion
   bool avx512 = false; ///< F, DQ, BW, VL; and all of avx2
+  bool vnni = false;   ///< products of bytes in AVX-512
 };
 
 inline CpuFeatures cpuFeatures() {
@@ -32,6 +33,7 @@ inline CpuFeatures cpuFeatures() {
   features.avx2 = (b & Avx2) != 0 && (saved & 0x06U) == 0x06U;
   features.avx512 =
       features.avx2 && (b & (F | Dq | Bw | Vl)) == (F | Dq | Bw | Vl) && (saved & 0xe6U) == 0xe6U;
+  features.vnni = features.avx512 && (c & 1U << 11) != 0;
   return features;
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Matrix products. The order of operations of an element of the result depends on k, n and its
 // column alone:
-// - Packed in panels, the products of rows k = s (mod S) of b are summed in chain s, one after the
+// - In panels, packed or not, the products of rows k = s (mod S) of b are summed in chain s, one
+// after the
 //   other from zero, and the S chains by halves (s and s + S/2, and so on). S is 8, 4, 2, 2 in a
 //   block of 1, 2, 3, 4 panels. How many columns and rows are computed at a time is up to the
 //   registers.
-// - Packed by columns, lane l of chain s sums elements (4 i + s) Lanes + l; then the chains and the
+// - By columns, lane l of chain s sums elements (4 i + s) Lanes + l; then the chains and the
 //   lanes are summed by halves.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_GEMM_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_GEMM_H
@@ -44,10 +45,15 @@ MLBRIDGE_SHARED void finish(V sum, const Epilogue<E> &e, int64_t row, int64_t co
   finishInline(sum, e, row, column, n);
 }
 
-/// M rows of a times W panels, in S chains of which C are summed at a time. Rows of a are dense.
+/// M rows of a times W panels, in S chains of which C are summed at a time. If there are fewer than
+/// M rows, the last one is computed more than once.
 template <class V, int M, int W, int S, int C, class E = ElementOf<V>>
-MLBRIDGE_INLINE void tile(const E *a, int64_t rowStride, const E *b, int64_t width, int64_t k,
-                          const Epilogue<E> &e, int64_t row, int64_t column, int64_t n) {
+MLBRIDGE_INLINE void tile(const E *a, int64_t rowStride, int64_t rows, const E *b, int64_t bStride,
+                          int64_t k, const Epilogue<E> &e, int64_t row, int64_t column, int64_t n) {
+  const E *x[M];
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m)
+    x[m] = a + (m < rows ? m : rows - 1) * rowStride;
   V sums[M][W][S];
 #pragma GCC unroll 8
   for (int first = 0; first < S; first += C) {
@@ -60,24 +66,23 @@ MLBRIDGE_INLINE void tile(const E *a, int64_t rowStride, const E *b, int64_t wid
         for (int c = 0; c < C; ++c)
           chain[m][w][c] = V::broadcast(0);
     int64_t i = first;
-    const E *x = a + first;
-    const E *panel = b + first * width;
-    for (; i + C <= k; i += S, x += S, panel += S * width)
+    const E *panel = b + first * bStride;
+    for (; i + C <= k; i += S, panel += S * bStride)
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
         V factor[W];
 #pragma GCC unroll 4
         for (int w = 0; w < W; ++w)
-          factor[w] = V::load(panel + c * width + w * V::Lanes);
+          factor[w] = V::load(panel + c * bStride + w * V::Lanes);
 #pragma GCC unroll 8
         for (int m = 0; m < M; ++m) {
-          const V value = V::broadcast(x[m * rowStride + c]);
+          const V value = V::broadcast(x[m][i + c]);
 #pragma GCC unroll 4
           for (int w = 0; w < W; ++w)
             chain[m][w][c] = V::fma(value, factor[w], chain[m][w][c]);
         }
       }
-    // Fewer than C rows of b are left.
+      // Fewer than C rows of b are left.
 #pragma GCC unroll 8
     for (int c = 0; c < C - 1; ++c)
       if (i + c < k)
@@ -85,8 +90,8 @@ MLBRIDGE_INLINE void tile(const E *a, int64_t rowStride, const E *b, int64_t wid
         for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
           for (int w = 0; w < W; ++w)
-            chain[m][w][c] = V::fma(V::broadcast(x[m * rowStride + c]),
-                                    V::load(panel + c * width + w * V::Lanes), chain[m][w][c]);
+            chain[m][w][c] = V::fma(V::broadcast(x[m][i + c]),
+                                    V::load(panel + c * bStride + w * V::Lanes), chain[m][w][c]);
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
@@ -111,79 +116,109 @@ MLBRIDGE_INLINE void tile(const E *a, int64_t rowStride, const E *b, int64_t wid
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 1
     for (int w = 0; w < W; ++w)
-      if (column + w * V::Lanes < n)
+      if (m < rows && column + w * V::Lanes < n)
         finishInline(results[m][w], e, row + m, column + w * V::Lanes, n);
-}
-
-/// A block of `panels` panels, all rows of a, in little code.
-template <class V, class E = ElementOf<V>>
-MLBRIDGE_SHARED void anyBlock(const E *a, int64_t rowStride, int64_t columnStride, int64_t m,
-                              const E *b, int64_t panels, int64_t k, const Epilogue<E> &e,
-                              int64_t column, int64_t n) {
-  const int64_t chains = panels == 1 ? 8 : panels == 2 ? 4 : 2;
-  const int64_t width = panels * lanesOf<E>();
-  for (int64_t row = 0; row < m; ++row)
-    for (int64_t at = 0; at < width && column + at < n; at += V::Lanes) {
-      V sums[8];
-      for (V &sum : sums)
-        sum = V::broadcast(0);
-      for (int64_t i = 0; i < k; ++i) {
-        V &sum = sums[i & (chains - 1)];
-        sum = V::fma(V::broadcast(a[row * rowStride + i * columnStride]),
-                     V::load(b + i * width + at), sum);
-      }
-      for (int64_t half = chains / 2; half; half /= 2)
-        for (int64_t s = 0; s < half; ++s)
-          sums[s] = sums[s] + sums[s + half];
-      finish(sums[0], e, row, column + at, n);
-    }
 }
 
 /// A block of W panels: all rows of a.
 template <class V, int W, class E = ElementOf<V>>
-MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t columnStride, int64_t m,
-                           const E *b, int64_t k, const Epilogue<E> &e, int64_t column, int64_t n) {
+MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t m, const E *b, int64_t bStride,
+                           int64_t k, const Epilogue<E> &e, int64_t column, int64_t n) {
   constexpr int S = W == 1 ? 8 : W == 2 ? 4 : 2;
   constexpr bool Many = AccumulatorsOf<V> >= 24;
-  constexpr int64_t Width = W * V::Lanes;
   // One row: as many panels and chains as there are registers for.
   constexpr int W1 = Many || W == 3 ? W : W == 4 ? 2 : 1;
   constexpr int C1 = Many ? S : S > 4 ? 4 : S;
   // Several rows.
   constexpr int WN = Many ? (W == 4 ? 2 : W) : 1;
-  constexpr int CN = Many ? S : 2;
-  constexpr int MN = Many ? (W == 4 ? 6 : W == 3 ? 4 : 3) : AccumulatorsOf<V> >= 6 ? 3 : 1;
-  if (columnStride != 1)
-    return anyBlock<typename LanesOf<V>::Type>(a, rowStride, columnStride, m, b, W, k, e, column,
-                                               n);
+  constexpr int CN = Many && W == 1 ? 4 : 2;
+  constexpr int64_t MN = Many ? 4 : AccumulatorsOf<V> >= 6 ? 3 : 1;
+  // Rows that are left over are computed together where that takes less time than one by one, as
+  // it does if b has to be read from afar each time.
+  constexpr int64_t Near = 256;
   int64_t row = 0;
   if constexpr (MN > 1)
-    for (; row + MN <= m; row += MN)
+    for (; m - row > (k > Near ? 1 : MN / 2); row += MN < m - row ? MN : m - row)
       for (int w = 0; w < W; w += WN)
-        tile<V, MN, WN, S, CN>(a + row * rowStride, rowStride, b + w * V::Lanes, Width, k, e, row,
-                               column + w * V::Lanes, n);
+        tile<V, MN, WN, S, CN>(a + row * rowStride, rowStride, m - row, b + w * V::Lanes, bStride,
+                               k, e, row, column + w * V::Lanes, n);
   for (; row < m; ++row)
     for (int w = 0; w < W; w += W1)
-      tile<V, 1, W1, S, C1>(a + row * rowStride, rowStride, b + w * V::Lanes, Width, k, e, row,
+      tile<V, 1, W1, S, C1>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, bStride, k, e, row,
                             column + w * V::Lanes, n);
 }
 
-/// True if products of V have code for several rows and panels at a time: those of float.
+/// True if products of V have code for each number of panels: those of float.
 #ifdef MLBRIDGE_NATIVE_SPECIALIZE
 template <class V> inline constexpr bool HasTiles = !IsArray<V>;
 #else
 template <class V> inline constexpr bool HasTiles = !IsArray<V> && sizeof(ElementOf<V>) == 4;
 #endif
 
-/// b packed by columns; x is a row of a.
+/// A block of `panels` panels, all rows of a, in little code: chain after chain of some rows and
+/// vectors, of which the last are computed again where there are fewer.
 template <class V, class E = ElementOf<V>>
-MLBRIDGE_INLINE E dot(const E *x, int64_t stride, const E *b, int64_t k) {
+MLBRIDGE_SHARED void anyBlock(const E *a, int64_t rowStride, int64_t m, const E *b, int64_t bStride,
+                              int64_t panels, int64_t k, const Epilogue<E> &e, int64_t column,
+                              int64_t n) {
+  constexpr int M = IsArray<V> ? 1 : 4, W = IsArray<V> ? 1 : 2;
+  const int64_t chains = panels == 1 ? 8 : panels == 2 ? 4 : 2;
+  const int64_t end = column + panels * lanesOf<E>() < n ? column + panels * lanesOf<E>() : n;
+  for (; column < end; column += W * V::Lanes, b += W * V::Lanes)
+    for (int64_t row = 0; row < m; row += M) {
+      const int64_t second = column + V::Lanes < end ? V::Lanes : 0;
+      const E *x[M];
+#pragma GCC unroll 8
+      for (int r = 0; r < M; ++r)
+        x[r] = a + (row + r < m ? row + r : m - 1) * rowStride;
+      V sums[8][M][W];
+      for (int64_t s = 0; s < chains; ++s) {
+        V chain[M][W];
+#pragma GCC unroll 8
+        for (int r = 0; r < M; ++r)
+#pragma GCC unroll 2
+          for (int w = 0; w < W; ++w)
+            chain[r][w] = V::broadcast(0);
+        const E *line = b + s * bStride;
+        for (int64_t i = s; i < k; i += chains, line += chains * bStride) {
+          V factor[W];
+#pragma GCC unroll 2
+          for (int w = 0; w < W; ++w)
+            factor[w] = V::load(line + w * second);
+#pragma GCC unroll 8
+          for (int r = 0; r < M; ++r) {
+            const V value = V::broadcast(x[r][i]);
+#pragma GCC unroll 2
+            for (int w = 0; w < W; ++w)
+              chain[r][w] = V::fma(value, factor[w], chain[r][w]);
+          }
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < M; ++r)
+#pragma GCC unroll 2
+          for (int w = 0; w < W; ++w)
+            sums[s][r][w] = chain[r][w];
+      }
+      for (int r = 0; r < M && row + r < m; ++r)
+        for (int w = 0; w < W && column + w * V::Lanes < end; ++w) {
+          for (int64_t half = chains / 2; half; half /= 2)
+            for (int64_t s = 0; s < half; ++s)
+              sums[s][r][w] = sums[s][r][w] + sums[s + half][r][w];
+          finish(sums[0][r][w], e, row + r, column + w * V::Lanes, n);
+        }
+    }
+}
+
+/// The sum over a row of a and a column of b, both dense.
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_INLINE E dot(const E *x, const E *b, int64_t k) {
   constexpr int64_t Step = 4 * V::Lanes;
   if constexpr (IsArray<V>) {
     using L = typename LanesOf<V>::Type;
     E sums[Step] = {};
-    for (int64_t i = 0; i < k || i % V::Lanes; ++i) // b is padded
-      L::fma(L::broadcast(i < k ? x[i * stride] : 0), L::load(b + i), L::load(sums + i % Step))
+    for (int64_t i = 0; i < k || i % V::Lanes; ++i) // as if padded
+      L::fma(L::broadcast(i < k ? x[i] : 0), L::broadcast(i < k ? b[i] : 0),
+             L::load(sums + i % Step))
           .store(sums + i % Step);
     return sumByHalves<V>(sums, Step);
   } else {
@@ -192,34 +227,29 @@ MLBRIDGE_INLINE E dot(const E *x, int64_t stride, const E *b, int64_t k) {
     for (int s = 0; s < 4; ++s)
       sums[s] = V::broadcast(0);
     int64_t i = 0;
-    if (stride == 1)
-      for (; i + Step <= k; i += Step)
-#pragma GCC unroll 4
-        for (int s = 0; s < 4; ++s)
-          sums[s] = V::fma(V::load(x + i + s * V::Lanes), V::load(b + i + s * V::Lanes), sums[s]);
-    for (; i < k; i += Step) {
-      E values[Step] = {};
-      for (int64_t j = i; j < k && j < i + Step; ++j)
-        values[j - i] = x[j * stride];
+    for (; i + Step <= k; i += Step)
 #pragma GCC unroll 4
       for (int s = 0; s < 4; ++s)
-        if (i + s * V::Lanes < k)
-          sums[s] = V::fma(V::load(values + s * V::Lanes), V::load(b + i + s * V::Lanes), sums[s]);
-    }
+        sums[s] = V::fma(V::load(x + i + s * V::Lanes), V::load(b + i + s * V::Lanes), sums[s]);
+#pragma GCC unroll 4
+    for (int s = 0; s < 4; ++s)
+      if (const int64_t at = i + s * V::Lanes; at < k)
+        sums[s] = V::fma(loadUpTo<V>(x + at, k - at), loadUpTo<V>(b + at, k - at), sums[s]);
     return V::sum((sums[0] + sums[2]) + (sums[1] + sums[3]));
   }
 }
 
-/// y = alpha a b + beta c of one matrix each, with Relu if the epilogue says so.
+/// y = alpha a b + beta c of one matrix each, with Relu if the epilogue says so. `bStride` as Gemm
+/// has it.
 template <class V, class E = ElementOf<V>>
-MLBRIDGE_SHARED void multiply(const E *a, int64_t rowStride, int64_t columnStride, int64_t m,
-                              const E *b, int64_t k, int64_t n, const Epilogue<E> &e) {
+MLBRIDGE_SHARED void multiply(const E *a, int64_t rowStride, int64_t m, const E *b, int64_t bStride,
+                              int64_t k, int64_t n, const Epilogue<E> &e) {
   using L = typename LanesOf<V>::Type;
-  if (packedByColumns(k, n)) {
-    const int64_t padded = (k + V::Lanes - 1) / V::Lanes * V::Lanes;
-    for (int64_t row = 0; row < m; ++row)
-      for (int64_t column = 0; column < n; ++column) {
-        const E sum = dot<V>(a + row * rowStride, columnStride, b + column * padded, k);
+  if (bStride < 0 || (bStride == 0 && packedByColumns(k, n))) {
+    const int64_t apart = bStride ? -bStride : (k + V::Lanes - 1) / V::Lanes * V::Lanes;
+    for (int64_t column = 0; column < n; ++column)
+      for (int64_t row = 0; row < m; ++row) {
+        const E sum = dot<V>(a + row * rowStride, b + column * apart, k);
         // One column of a vector, so that it is the same arithmetic.
         Epilogue<E> one = e;
         one.y = e.y + row * e.rowStride + column;
@@ -229,23 +259,26 @@ MLBRIDGE_SHARED void multiply(const E *a, int64_t rowStride, int64_t columnStrid
     return;
   }
   constexpr int64_t Width = PanelsOfBlock * V::Lanes;
+  // From one block of b to the next; rows of the last packed one are as wide as it is.
+  const int64_t next = bStride ? Width : Width * k;
   int64_t column = 0;
   if constexpr (!HasTiles<V>) {
-    for (; column < n; column += Width, b += Width * k) {
-      const int64_t panels = (n - column + V::Lanes - 1) / V::Lanes;
-      anyBlock<L>(a, rowStride, columnStride, m, b, panels < PanelsOfBlock ? panels : PanelsOfBlock,
-                  k, e, column, n);
+    for (; column < n; column += Width, b += next) {
+      const int64_t left = (n - column + V::Lanes - 1) / V::Lanes;
+      const int64_t panels = left < PanelsOfBlock ? left : PanelsOfBlock;
+      anyBlock<L>(a, rowStride, m, b, bStride ? bStride : panels * V::Lanes, panels, k, e, column,
+                  n);
     }
   } else {
-    for (; n - column > Width - V::Lanes; column += Width, b += Width * k)
-      block<V, 4>(a, rowStride, columnStride, m, b, k, e, column, n);
+    for (; n - column > Width - V::Lanes; column += Width, b += next)
+      block<V, 4>(a, rowStride, m, b, bStride ? bStride : Width, k, e, column, n);
     const int64_t left = n - column;
     if (left > 2 * V::Lanes)
-      block<V, 3>(a, rowStride, columnStride, m, b, k, e, column, n);
+      block<V, 3>(a, rowStride, m, b, bStride ? bStride : 3 * V::Lanes, k, e, column, n);
     else if (left > V::Lanes)
-      block<V, 2>(a, rowStride, columnStride, m, b, k, e, column, n);
+      block<V, 2>(a, rowStride, m, b, bStride ? bStride : 2 * V::Lanes, k, e, column, n);
     else if (left > 0)
-      block<V, 1>(a, rowStride, columnStride, m, b, k, e, column, n);
+      block<V, 1>(a, rowStride, m, b, bStride ? bStride : V::Lanes, k, e, column, n);
   }
 }
 
@@ -260,7 +293,7 @@ template <class V> MLBRIDGE_INLINE void Gemm(Operands operands, Parameters p) {
   const auto one = [&](const int64_t *at) MLBRIDGE_ALWAYS {
     E *y = static_cast<E *>(operands[0]) + at[3];
     multiply<V>(
-        a + at[0], p[3], p[4], m, b + at[1], k, n,
+        a + at[0], p[3], m, b + at[1], p[4], k, n,
         {y, p[5], c ? c + at[2] : nullptr, p[6], p[7], realOf<E>(p[8]), realOf<E>(p[9]), relu});
     if (!activates)
       return;

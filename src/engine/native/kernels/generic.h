@@ -13,8 +13,13 @@
 // Fmod           {y, a, b}  {type (float32, float64), whether the sign is that of b (0: of a),
 //                rank, as above}
 // IntegerReduce  {y [outer, inner], x}  {ReduceOp, type, outer, n, inner}
-// IntegerArg     {y int64 [outer, inner], x}  {type, outer, n, inner, last (0, 1), largest (0, 1)}
-// IntegerTopK    {values, indices int64, x}  {type, outer, n, inner, k, largest (0, 1)}
+// BestIndex      {y int64 [outer, inner], x}  {type, outer, n, inner, last (0 or 1: which of
+// equals),
+//                largest (0, 1)}  NaN wins, the first or last of them.
+// TopK           {values [outer, k, inner], indices int64, x, workspace (n int64)?}
+//                {type, outer, n, inner, k, largest (0, 1)}
+//                Sorted; of equals the lower index first; NaN counts as greatest. The workspace may
+//                be null up to MostInserted.
 // Accumulate     {y, x}  {type, whether it is a product (0: sum), outer, n, inner, exclusive,
 //                reverse}
 // Range          {y, start, delta}  {type, count}
@@ -43,6 +48,8 @@ enum class IntegerOp : int64_t {
   ShiftRight
 };
 enum class UnaryOp : int64_t { Neg, Abs, Sign, Not, Invert, IsNaN, IsInf, IsPosInf, IsNegInf };
+/// TopK inserts so many; of more it makes a heap.
+constexpr int64_t MostInserted = 64;
 enum class ReduceOp : int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
 
 } // namespace mlbridge::native
@@ -439,38 +446,139 @@ inline void IntegerReduce(Operands o, Parameters p) {
   });
 }
 
-inline void IntegerArg(Operands o, Parameters p) {
+/// A number as an integer, in the same order. NaN is what `nan` says.
+MLBRIDGE_OUTLINE inline int64_t keyAt(const void *x, int64_t type, int64_t i, int64_t nan) {
+  if (!isReal(type))
+    return orderedAt(x, type, i);
+  double value;
+  load(&value, element(x, type, i), type, 1, 1);
+  if (value != value)
+    return nan;
+  value += 0.0; // which makes 0 of −0
+  int64_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits < 0 ? bits ^ INT64_MAX : bits;
+}
+
+template <class T>
+inline int64_t passOver(const void *x, int64_t i, int64_t n, int64_t stride, const void *bound,
+                        bool largest) {
+  const T *from = static_cast<const T *>(x);
+  const T best = *static_cast<const T *>(bound);
+  if (largest)
+    while (i < n && from[i * stride] <= best)
+      ++i;
+  else
+    while (i < n && from[i * stride] >= best)
+      ++i;
+  return i;
+}
+/// The first element from i on that may be greater, or less, than that at `bound`; n without one.
+MLBRIDGE_OUTLINE inline int64_t nextBetter(int64_t type, const void *x, int64_t i, int64_t n,
+                                           int64_t stride, int64_t bound, bool largest) {
+  const void *best = element(x, type, bound * stride);
+  switch (type) {
+  case Int8:
+    return passOver<int8_t>(x, i, n, stride, best, largest);
+  case Int16:
+    return passOver<int16_t>(x, i, n, stride, best, largest);
+  case Int32:
+    return passOver<int32_t>(x, i, n, stride, best, largest);
+  case Int64:
+    return passOver<int64_t>(x, i, n, stride, best, largest);
+  case UInt16:
+    return passOver<uint16_t>(x, i, n, stride, best, largest);
+  case UInt32:
+    return passOver<uint32_t>(x, i, n, stride, best, largest);
+  case UInt64:
+    return passOver<uint64_t>(x, i, n, stride, best, largest);
+  case Float32:
+    return passOver<float>(x, i, n, stride, best, largest);
+  case Float64:
+    return passOver<double>(x, i, n, stride, best, largest);
+  default:
+    return passOver<uint8_t>(x, i, n, stride, best, largest);
+  }
+}
+
+inline void BestIndex(Operands o, Parameters p) {
   const int64_t type = p[0], n = p[2], inner = p[3];
   const bool last = p[4] != 0, largest = p[5] != 0;
+  const int64_t nan = largest ? INT64_MAX : INT64_MIN;
   eachLine(p + 1, [&](int64_t from, int64_t to) {
-    int64_t best = 0, before = n ? orderedAt(o[1], type, from) : 0;
-    for (int64_t j = 1; j < n; ++j) {
-      const int64_t value = orderedAt(o[1], type, from + j * inner);
-      if ((largest ? before < value : value < before) || (last && value == before)) {
-        best = j;
-        before = value;
+    // From the end, if the last of equals counts.
+    const void *x = element(o[1], type, last ? from + (n - 1) * inner : from);
+    const int64_t stride = last ? -inner : inner;
+    int64_t best = 0, most = n ? keyAt(x, type, 0, nan) : nan;
+    for (int64_t i = 1; most != nan; ++i) {
+      i = nextBetter(type, x, i, n, stride, best, largest);
+      if (i >= n)
+        break;
+      const int64_t key = keyAt(x, type, i * stride, nan);
+      if (largest ? key > most : key < most) {
+        best = i;
+        most = key;
       }
     }
-    static_cast<int64_t *>(o[0])[to] = best;
+    static_cast<int64_t *>(o[0])[to] = last ? n - 1 - best : best;
   });
 }
 
-inline void IntegerTopK(Operands o, Parameters p) {
+/// The best few, found by insertion: greater keys come first, of equals the lower index.
+template <class KeyOf, class Next>
+MLBRIDGE_INLINE void insertBest(int64_t *indices, int64_t count, int64_t n, int64_t stride,
+                                const KeyOf &keyOf, const Next &next) {
+  int64_t keys[MostInserted];
+  int64_t filled = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (filled == count)
+      i = next(i, indices[(count - 1) * stride]);
+    if (i >= n)
+      break;
+    const int64_t key = keyOf(i);
+    if (filled == count && key <= keys[count - 1])
+      continue;
+    int64_t at = filled < count ? filled++ : count - 1;
+    for (; at > 0 && keys[at - 1] < key; --at) {
+      keys[at] = keys[at - 1];
+      indices[at * stride] = indices[(at - 1) * stride];
+    }
+    keys[at] = key;
+    indices[at * stride] = i;
+  }
+}
+
+inline void TopK(Operands o, Parameters p) {
   const int64_t type = p[0], n = p[2], inner = p[3], count = p[4];
   const bool largest = p[5] != 0;
-  const int64_t width = widthOf(type);
+  auto *keys = static_cast<int64_t *>(o[3]);
   eachLine(p + 1, [&](int64_t from, int64_t to) {
     to = to / inner * count * inner + to % inner;
     auto *indices = static_cast<int64_t *>(o[1]) + to;
-    const auto before = [&](int64_t a, int64_t b) {
-      const int64_t x = orderedAt(o[2], type, from + a * inner);
-      const int64_t y = orderedAt(o[2], type, from + b * inner);
-      return x == y ? a < b : (x > y) == largest;
+    const void *x = element(o[2], type, from);
+    const auto keyOf = [&](int64_t i) {
+      const int64_t key = keyAt(x, type, i * inner, INT64_MAX);
+      return largest ? key : ~key;
     };
-    bestOf(indices, count, n, inner, before);
+    const auto next = [&](int64_t i, int64_t worst) {
+      i = nextBetter(type, x, i, n, inner, worst, largest);
+      if (keys && i < n)
+        keys[i] = keyOf(i);
+      return i;
+    };
+    if (count > MostInserted) {
+      for (int64_t i = 0; i < count; ++i)
+        keys[i] = keyOf(i);
+      const auto before = [&](int64_t a, int64_t b) {
+        return keys[a] == keys[b] ? a < b : keys[a] > keys[b];
+      };
+      bestOf(indices, count, n, inner, before, next);
+    } else if (count > 0) {
+      insertBest(indices, count, n, inner, keyOf, next);
+    }
     for (int64_t m = 0; m < count; ++m)
-      moveOne(element(o[0], type, to + m * inner),
-              element(o[2], type, from + indices[m * inner] * inner), width);
+      moveOne(element(o[0], type, to + m * inner), element(x, type, indices[m * inner] * inner),
+              widthOf(type));
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels that write where an index says, products of 8-bit integers, and what loops and recurrent
+// Kernels that write where an index says, products of integers, and what loops and recurrent
 // layers need besides. A "type" is a Type of kernel.h.
 //
 // ScatterElements {y, updates, indices int64, fault}
@@ -9,12 +9,9 @@
 //                {type, ScatterOp, count, elements of a block, depth, then for each index: length,
 //                elements between}
 //                y of both holds the values to start with.
-// IntegerMatMul  {y, a, b, zero of a?, zero of b?}
-//                a and b of 8 bits make an int32; those of 32 or 64 bits are of one type, which is
-//                that of y, and have no zeros. Overflow wraps.
-//                {type of a, type of b, rank of the batch, m, k, n, stride of a's zero (0, 1), of
-//                b's zero, then for each dimension of the batch and a last one of length 1: length,
-//                stride of a, of b}
+// IntegerMatMul  {y, a, b}  of one type of 32 or 64 bits. Overflow wraps.
+//                {type, m, k, n, rank of the batch, then for each of its dimensions: length, stride
+//                of a, of b}
 // TakeEntry      {y, x, index int64}  {bytes of an entry, entries, reverse (0, 1)}  y = x[index],
 //                from the end if reverse.
 // PutEntry       {y, x, index int64}  {the same}  y[index] = x
@@ -92,54 +89,45 @@ inline void ScatterNd(Operands o, Parameters p) {
   }
 }
 
-/// The numbers are unsigned, and wrap.
-template <class Element>
+/// The numbers are unsigned, and wrap. Those of 32 bits are multiplied by four.
+template <class Element, class Part>
 MLBRIDGE_INLINE void multiplyMatrices(Element *y, const Element *a, const Element *b, int64_t m,
                                       int64_t k, int64_t n) {
+  constexpr int64_t Parts = 4, Each = sizeof(Part) / sizeof(Element);
   for (int64_t row = 0; row < m; ++row, y += n, a += k) {
-    for (int64_t column = 0; column < n; ++column)
-      y[column] = 0;
-    for (int64_t i = 0; i < k; ++i)
-      for (int64_t column = 0; column < n; ++column)
-        y[column] += a[i] * b[i * n + column];
+    int64_t first = 0;
+    for (; first + Parts * Each <= n; first += Parts * Each) {
+      Part sums[Parts] = {};
+      for (int64_t i = 0; i < k; ++i)
+#pragma GCC unroll 4
+        for (int64_t part = 0; part < Parts; ++part) {
+          Part factor;
+          __builtin_memcpy(&factor, b + i * n + first + part * Each, sizeof factor);
+          sums[part] += factor * a[i];
+        }
+      __builtin_memcpy(y + first, sums, sizeof sums);
+    }
+    for (; first < n; ++first) {
+      y[first] = 0;
+      for (int64_t i = 0; i < k; ++i)
+        y[first] += a[i] * b[i * n + first];
+    }
   }
 }
 
-template <class Element> inline void wideMatMul(Operands o, Parameters p) {
-  const int64_t m = p[3], k = p[4], n = p[5];
-  auto *y = static_cast<Element *>(o[0]);
-  eachRow<2>(p[2] + 1, p + 8, [&](const int64_t *at) {
-    multiplyMatrices(y, static_cast<const Element *>(o[1]) + at[0],
-                     static_cast<const Element *>(o[2]) + at[1], m, k, n);
-    y += m * n;
-  });
-}
-
 inline void IntegerMatMul(Operands o, Parameters p) {
-  if (widthOf(p[0]) == 4)
-    return wideMatMul<uint32_t>(o, p);
-  if (widthOf(p[0]) == 8)
-    return wideMatMul<uint64_t>(o, p);
-  const int64_t rank = p[2], m = p[3], k = p[4], n = p[5];
-  auto *y = static_cast<int32_t *>(o[0]);
-  const auto at = [](const void *base, int64_t type, int64_t i) -> int32_t {
-    return type == Int8 ? static_cast<const int8_t *>(base)[i]
-                        : static_cast<const uint8_t *>(base)[i];
+  typedef uint32_t Four __attribute__((vector_size(16)));
+  const int64_t m = p[1], k = p[2], n = p[3];
+  const auto product = [&](auto element, auto part) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]);
+    eachRow<2>(p[4] + 1, p + 5, [&](const int64_t *at) {
+      multiplyMatrices<T, decltype(part)>(y, static_cast<const T *>(o[1]) + at[0],
+                                          static_cast<const T *>(o[2]) + at[1], m, k, n);
+      y += m * n;
+    });
   };
-  const auto one = [&](const int64_t *offsets) {
-    for (int64_t row = 0; row < m; ++row)
-      for (int64_t column = 0; column < n; ++column) {
-        const int32_t za = o[3] ? at(o[3], p[0], row * p[6]) : 0;
-        const int32_t zb = o[4] ? at(o[4], p[1], column * p[7]) : 0;
-        uint32_t sum = 0;
-        for (int64_t i = 0; i < k; ++i)
-          sum += static_cast<uint32_t>((at(o[1], p[0], offsets[0] + row * k + i) - za) *
-                                       (at(o[2], p[1], offsets[1] + i * n + column) - zb));
-        *y++ = static_cast<int32_t>(sum);
-      }
-  };
-  // Rows of one, so that all dimensions of the batch are outer ones.
-  eachRow<2>(rank + 1, p + 8, one);
+  widthOf(p[0]) == 4 ? product(uint32_t(), Four()) : product(uint64_t(), uint64_t());
 }
 
 // ---- loops and recurrent layers -----------------------------------------------------------------

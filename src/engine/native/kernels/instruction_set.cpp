@@ -11,7 +11,7 @@ namespace mlbridge::native {
 extern const Kernel PortableKernels[];
 #if defined(MLBRIDGE_NATIVE_X86)
 extern const ChosenKernel Avx2Kernels[];
-extern const ChosenKernel Avx512Kernels[];
+extern const ChosenKernel Avx512Kernels[], VnniKernels[];
 #elif defined(MLBRIDGE_NATIVE_NEON)
 extern const Kernel NeonKernels[];
 #endif
@@ -48,7 +48,8 @@ const Kernel *kernelsFor(InstructionSet set) {
   case InstructionSet::Avx512:
     if (features().avx512) {
       static const MergedTable Merged(kernelsFor(InstructionSet::Avx2), Avx512Kernels);
-      return Merged.kernels;
+      static const MergedTable WithVnni(Merged.kernels, VnniKernels);
+      return features().vnni ? WithVnni.kernels : Merged.kernels;
     }
     return nullptr;
 #elif defined(MLBRIDGE_NATIVE_NEON)

@@ -39,9 +39,9 @@
 // void Gemm(Operands, Parameters)` over a vector class.
 //
 // ---- matrices -----------------------------------------------------------------------------------
-// Gemm          {y, a, packed b, c?}  y = activation(alpha a·b + beta c), for each of a batch.
+// Gemm          {y, a, b, c?}  y = activation(alpha a·b + beta c), for each of a batch.
 //               A row of y depends on its row of a alone, not on how many there are.
-//               {m, k, n, row stride of a, column stride of a, row stride of y,
+//               {m, k, n, row stride of a, stride of b, row stride of y,
 //                row stride of c, column stride of c (0 or 1),
 //                real alpha, real beta, Activation, its real alpha, its real beta,
 //                batch rank, then for each of its dimensions, outermost first:
@@ -66,6 +66,19 @@
 //                then three times (Gru: two, Rnn: one): Activation, real alpha, real beta}
 //               The workspace has recurrentWorkspace(...) elements.
 //
+// ---- convolution (spatial.h spreads the planes) -------------------------------------------------
+// Conv          {y, x, w [groups · m, k], bias?, offsets int64 [k], workspace}
+//               y = activation(w · the windows of x + bias). The offsets are those of a window's
+//               elements from its first one.
+//               {m, k, batch, groups, stride of x between groups, three lengths of the result,
+//                strides of x between windows along the first two, Activation, its reals alpha and
+//                beta}
+//               The workspace has (k + lanes) · 4 lanes elements (fewer for fewer positions).
+// Windows       {y, x, w [period, taps]?, bias [period]?, offsets int64 [taps]}  Of plane i / m of x
+//               the sums of its windows' products with row i mod period of w, or without w their
+//               greatest elements (NaN wins). A vector may be read from any window's element on.
+//               {m, taps, planes of y, period, stride of x between planes, then as Conv}
+//
 // ---- elementwise, one operand: {y, x}  {count, real alpha, real beta} ---------------------------
 // as the ONNX operator of that name; alpha and beta are its attributes in ONNX's order where it has
 // any: Celu alpha; Clamp least, greatest; Elu alpha; HardSigmoid alpha, beta; LeakyRelu alpha; Selu
@@ -81,10 +94,6 @@
 // Reduce*       {y [outer, inner], x}  {outer, n, inner}
 // CountLess     {y [outer], a, b}  {or equal (0, 1), outer, n, stride of a between rows, in a row
 //               (0 or 1), of b between rows, in a row}: of each row of n, how often a < b.
-// ArgMax ArgMin {y int64 [outer, inner], x}  {outer, n, inner, last (0 or 1: which of equals)}.
-//               NaN wins, the first or last of them.
-// TopK          {values [outer, k, inner], indices int64, x}  {outer, n, inner, k, largest (0, 1)}
-//               Sorted; of equals the lower index first; NaN counts as greatest.
 // CumSum        {y, x}  {outer, n, inner, exclusive, reverse}
 // Softmax LogSoftmax  {y, x}  {outer, n, inner}; may work in place.
 //
@@ -111,26 +120,31 @@
   X(ThresholdedRelu)
 #define MLBRIDGE_NATIVE_FLOAT_BINARY(X) X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Max) X(Min) X(PRelu)
 #define MLBRIDGE_NATIVE_FLOAT_KERNELS(X)                                                           \
-  X(Gemm) X(PackGemm) X(Lstm) X(Gru) X(Rnn)                                                        \
+  X(Gemm) X(PackGemm) X(Lstm) X(Gru) X(Rnn) X(Conv) X(Windows)                                                        \
   MLBRIDGE_NATIVE_FLOAT_UNARY(X) MLBRIDGE_NATIVE_FLOAT_BINARY(X)                                   \
   X(ReduceSum) X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceL1) X(ReduceL2)       \
-  X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(CountLess) X(ArgMax) X(ArgMin) X(TopK)   \
+  X(ReduceSumSquare) X(ReduceLogSum) X(ReduceLogSumExp) X(CountLess)                               \
   X(CumSum) X(Softmax) X(LogSoftmax) X(LayerNorm) X(RmsNorm) X(BatchNorm) X(GroupNorm)             \
   X(ScatterAddRows) X(ScatterMulRows) X(ScatterMaxRows) X(ScatterMinRows)
 
 // Kernels for other types that gain from vectors, `template <class Isa> void F32FromF16(...)`.
 // F32FromF16 F16FromF32  {y, x}  {count}; to nearest, ties to even.
-#define MLBRIDGE_NATIVE_VECTOR_KERNELS(X) X(F32FromF16) X(F16FromF32)
+// Those of quantized.h: Quantize Dequantize IntegerGemm.
+#define MLBRIDGE_NATIVE_VECTOR_KERNELS(X)                                                          \
+  X(F32FromF16) X(F16FromF32) X(Quantize) X(Dequantize) X(IntegerGemm)
 
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
-// generic.h, indexed.h and classical.h document them. The busy ones are compiled for speed, the others for size.
-#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble)
-#define MLBRIDGE_NATIVE_RARE_KERNELS(X)                                                            \
-  X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero)     \
-  X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(IntegerArg)       \
-  X(IntegerTopK) X(Accumulate) X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul)           \
-  X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities)
+// generic.h, indexed.h, spatial.h, attention.h and classical.h document them. The busy ones are compiled for speed, the others for size.
+#define MLBRIDGE_NATIVE_BUSY_KERNELS(X) \
+  X(Copy) X(CopyStrided) X(Gather) X(Cast) X(Compare) X(TreeEnsemble) X(SpreadPlanes) \
+  X(Interpolate) X(BestIndex) X(TopK) X(RotaryEmbedding)
+#define MLBRIDGE_NATIVE_RARE_KERNELS(X) \
+  X(Fill) X(Where) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero) \
+  X(ReverseSequence) X(IntegerBinary) X(IntegerUnary) X(Fmod) X(IntegerReduce) X(Accumulate) \
+  X(Range) X(ScatterElements) X(ScatterNd) X(IntegerMatMul) X(TakeEntry) X(PutEntry) \
+  X(PackRecurrent) X(Lookup) X(CoupledProbabilities) X(MaxPool) X(GridSample) \
+  X(AttentionWindow) X(LinearAttention) X(TensorScatter) X(PackBytes) X(QuantizationOf)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on

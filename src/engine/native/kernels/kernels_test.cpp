@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every kernel gives the same bits on every instruction set, for all shapes, alignments and values.
 #include "engine/native/kernels/kernel.h"
+#include "engine/native/kernels/quantized.h"
 #include "engine/native/kernels/sizes.h"
 
 #include <gtest/gtest.h>
@@ -260,8 +261,8 @@ TYPED_TEST(Identity, MatrixProducts) {
     std::vector<int64_t> p = {m,
                               k,
                               n,
-                              transposed ? 1 : k,
-                              transposed ? m : 1,
+                              k,
+                              0,
                               n,
                               c == 4   ? n
                               : c == 2 ? 1
@@ -275,10 +276,18 @@ TYPED_TEST(Identity, MatrixProducts) {
                               batch > 1};
     if (batch > 1)
       p.insert(p.end(), {batch, m * k, packed, 0, m * n});
-    same<E>(KernelId::GemmF32,
-            {out<E>(m * n * batch), in(numbers<E>(m * k * batch, round % 8 == 7 ? 3 : 0)), in(b),
-             c ? in(numbers<E>(m * n)) : none()},
-            p);
+    const std::vector<E> a = numbers<E>(m * k * batch, round % 8 == 7 ? 3 : 0);
+    const auto added = c ? in(numbers<E>(m * n)) : none();
+    same<E>(KernelId::GemmF32, {out<E>(m * n * batch), in(a), in(b), added}, p);
+    // Not packed: by columns, or by rows, where the results are those of the packed matrix.
+    if (batch > 1)
+      p[16] = k * n;
+    p[4] = -k;
+    if (k > 0)
+      same<E>(KernelId::GemmF32, {out<E>(m * n * batch), in(a), in(plain), added}, p);
+    p[4] = n;
+    if (!packedByColumns(k, n))
+      same<E>(KernelId::GemmF32, {out<E>(m * n * batch), in(a), in(plain), added}, p);
     same<E>(KernelId::PackGemmF32, {out<E>(packed * batch), in(plain)},
             {k, n, transposed ? 1 : n, transposed ? k : 1, batch, k * n});
   }
@@ -303,16 +312,6 @@ TYPED_TEST(Identity, AlongAnAxis) {
         for (int64_t flags = 0; flags < 4; ++flags)
           same<E>(KernelId::CumSumF32, {out<E>(outer * n * inner), in(x)},
                   {outer, n, inner, flags & 1, flags >> 1});
-        if (n == 0)
-          continue;
-        for (KernelId id : {KernelId::ArgMaxF32, KernelId::ArgMinF32})
-          for (int64_t last : {0, 1})
-            same<E>(id, {out<int64_t>(outer * inner), in(x)}, {outer, n, inner, last});
-        const int64_t k = upTo(n);
-        for (int64_t largest : {0, 1})
-          same<E>(KernelId::TopKF32,
-                  {out<E>(outer * k * inner), out<int64_t>(outer * k * inner), in(x)},
-                  {outer, n, inner, k, largest});
       }
 }
 
@@ -524,23 +523,18 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
       {KernelId::Fmod, {10, 0}, {1, 1}, {}},
       {KernelId::GatherElements, {4, 1, 1}, {1}, {}, 2},
       {KernelId::ScatterElements, {10, 1, 1, 1}, {1, 1}, {}, 2},
-      {KernelId::IntegerMatMul, {1, 1}, {1, 1}, {}},
-      {KernelId::GemmF32, {1, 1, 1, 1, 1, 1, 0, 0, one, 0, 0, 0, 0}, {1, block, 0, 1}, {}},
+      {KernelId::IntegerMatMul, {4, 1, 1, 1}, {1, 1}, {}},
+      {KernelId::IntegerGemm, {1, 1, 1, 1, 5, 0, 0, 0, 0, 0}, {1, 128}, {}},
+      {KernelId::GemmF32, {1, 1, 1, 1, 0, 1, 0, 0, one, 0, 0, 0, 0}, {1, block, 0, 1}, {}},
   };
   for (const Case &c : cases)
     for (const Table &table : others()) {
       std::vector<std::vector<float>> results;
       for (const int64_t rank : {int64_t(2), MostLoops}) {
         std::vector<int64_t> p = c.before;
-        if (c.id == KernelId::IntegerMatMul) { // the sizes of a matrix, and a last loop
-          p.insert(p.end(), {rank, 1, 1, 1, 0, 0});
-        } else {
-          p.push_back(rank);
-        }
+        p.push_back(rank);
         const std::vector<int64_t> all = loops(rank, c.strides);
         p.insert(p.end(), all.begin(), all.end());
-        if (c.id == KernelId::IntegerMatMul)
-          p.insert(p.end(), {1, 0, 0});
         std::vector<std::vector<float>> memory;
         std::vector<void *> operands;
         for (int i = 0; i < 6; ++i) {
@@ -550,8 +544,9 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
         }
         for (std::vector<float> &m : memory)
           operands.push_back(m.data());
-        if (c.id == KernelId::IntegerMatMul)
-          operands[3] = operands[4] = nullptr;
+        operands.push_back(nullptr);
+        if (c.id == KernelId::IntegerGemm)
+          operands[3] = operands[4] = operands[5] = nullptr;
         if (c.id == KernelId::GemmF32)
           operands[3] = nullptr;
         table.kernels[static_cast<size_t>(c.id)](operands.data(), p.data());
@@ -562,6 +557,99 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
       EXPECT_TRUE(std::equal(one, one + 1024, other)) << nameOf(c.id) << " on " << table.name;
       EXPECT_NE(results[0], std::vector<float>(256)) << nameOf(c.id);
     }
+}
+
+// ---- quantized ---------------------------------------------------------------------------------
+
+std::vector<uint8_t> bytes(int64_t count) {
+  std::vector<uint8_t> values(static_cast<size_t>(count));
+  for (uint8_t &value : values)
+    value = static_cast<uint8_t>(upTo(9) ? upTo(255) : upTo(1) * 255); // the extremes too
+  return values;
+}
+
+TEST(Quantized, ProductsOfBytesAreExactForAllSigns) {
+  const auto at = [](const std::vector<uint8_t> &x, bool isSigned, int64_t i) {
+    const uint8_t byte = x[static_cast<size_t>(i)];
+    return isSigned ? int32_t{static_cast<int8_t>(byte)} : int32_t{byte};
+  };
+  std::vector<Table> tables = others();
+  tables.push_back({"portable", kernelsFor(InstructionSet::Portable)});
+  for (int round = 0; round < 200; ++round) {
+    const int64_t m = upTo(9), k = upTo(round % 10 ? 70 : 600), n = upTo(round % 7 ? 70 : 200);
+    const bool signedA = upTo(1), signedB = upTo(1), isVector = upTo(1), hasZeros = upTo(1);
+    const int64_t typeA = signedA ? Int8 : UInt8, typeB = signedB ? Int8 : UInt8;
+    auto a = bytes(m * k), b = bytes(k * n), za = bytes(m + 1), zb = bytes(n + 1);
+    std::vector<int8_t> packed(static_cast<size_t>(packedBytes(k, n)) + 1);
+    void *const packing[] = {packed.data(), b.data()};
+    const int64_t packs[] = {k, n, n, 1, typeB, 1, 0};
+    kernelsFor(InstructionSet::Portable)[static_cast<size_t>(KernelId::PackBytes)](packing, packs);
+    std::vector<int32_t> expected;
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t column = 0; column < n; ++column) {
+        const int32_t x = hasZeros ? at(za, signedA, isVector * row) : 0;
+        const int32_t z = hasZeros ? at(zb, signedB, isVector * column) : 0;
+        int32_t sum = 0;
+        for (int64_t i = 0; i < k; ++i)
+          sum += (at(a, signedA, row * k + i) - x) * (at(b, signedB, i * n + column) - z);
+        expected.push_back(sum);
+      }
+    for (const Table &table : tables) {
+      std::vector<int32_t> y(static_cast<size_t>(m * n) + 1, 77);
+      void *const operands[] = {y.data(),
+                                a.data(),
+                                packed.data(),
+                                hasZeros ? za.data() : nullptr,
+                                hasZeros ? zb.data() : nullptr,
+                                nullptr,
+                                nullptr};
+      const int64_t p[] = {m, k, n, typeA, typeB, 0, isVector, isVector, 0, 0, 0};
+      table.kernels[static_cast<size_t>(KernelId::IntegerGemm)](operands, p);
+      EXPECT_EQ(y.back(), 77) << "beyond the end, " << table.name;
+      y.pop_back();
+      ASSERT_EQ(y, expected) << table.name << " " << m << " " << k << " " << n;
+    }
+  }
+}
+
+TEST(Quantized, RoundsToEvenAndSaturates) {
+  std::vector<float> x = {0,
+                          0.5F,
+                          1.5F,
+                          2.5F,
+                          -0.5F,
+                          -1.5F,
+                          127.4F,
+                          1e30F,
+                          -1e30F,
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN(),
+                          -128,
+                          254.5F,
+                          255,
+                          256,
+                          257,
+                          3,
+                          -3};
+  const int expected[] = {128, 128, 130, 130, 128, 126, 255, 255, 0,  255,
+                          0,   0,   0,   255, 255, 255, 255, 131, 125};
+  std::vector<Table> tables = others();
+  tables.push_back({"portable", kernelsFor(InstructionSet::Portable)});
+  for (const Table &table : tables) {
+    float scale = 1;
+    uint8_t zero = 128, y[19] = {};
+    const int64_t p[] = {UInt8, 1, 1, 19, 1, 0, 0, 0};
+    void *const operands[] = {y, x.data(), &scale, &zero};
+    table.kernels[static_cast<size_t>(KernelId::Quantize)](operands, p);
+    for (size_t i = 0; i < 19; ++i)
+      EXPECT_EQ(y[i], expected[i]) << x[i] << " on " << table.name;
+    float back[19];
+    void *const others[] = {back, y, &scale, &zero};
+    table.kernels[static_cast<size_t>(KernelId::Dequantize)](others, p);
+    for (size_t i = 0; i < 19; ++i)
+      EXPECT_EQ(back[i], static_cast<float>(expected[i] - 128)) << table.name;
+  }
 }
 
 TEST(InstructionSets, ChosenAndNamed) {

@@ -96,6 +96,18 @@ template <class V> MLBRIDGE_INLINE V exp(V x) {
     return expShared(x);
 }
 
+/// exp(x) of x that is not positive, or infinite: 0 where it would not be a normal number, since
+/// processors are slow with those.
+template <class V> MLBRIDGE_INLINE V expOfNegative(V x) {
+  constexpr bool IsFloat = sizeof(ElementOf<V>) == 4;
+  const V least = constant<V>(IsFloat ? -87 : -708);
+  // The power of the upper bound is infinity. The bounds come first, so that NaN passes.
+  const V bounded = V::least(constant<V>(IsFloat ? 89 : 710), V::greatest(least, x));
+  V n;
+  const V p = reduceExp(bounded, n) + constant<V>(1);
+  return V::select(V::less(x, least), V::broadcast(0), p * powerOfTwo(n));
+}
+
 /// exp(x) - 1, accurate near 0.
 template <class V> MLBRIDGE_SHARED V expm1(V x) {
   using E = ElementOf<V>;

@@ -70,10 +70,11 @@ MLBRIDGE_INLINE void eachRow(int64_t rank, const int64_t *dimensions, const Body
 }
 
 /// The numbers of the best k of n, sorted, `stride` apart: a heap whose root is the worst of them.
-template <class Before>
+/// `next(i, worst)` is the first from i on that may be better.
+template <class Before, class Next>
 MLBRIDGE_INLINE void bestOf(int64_t *best, int64_t k, int64_t n, int64_t stride,
-                            const Before &before) {
-  const auto sink = [&](int64_t at, int64_t size, int64_t number) {
+                            const Before &before, const Next &next) {
+  const auto sink = [&](int64_t at, int64_t size, int64_t number) MLBRIDGE_OUTLINE {
     for (;;) {
       int64_t child = 2 * at + 1;
       if (child >= size)
@@ -90,7 +91,7 @@ MLBRIDGE_INLINE void bestOf(int64_t *best, int64_t k, int64_t n, int64_t stride,
     best[i * stride] = i;
   for (int64_t i = k / 2; i-- > 0;)
     sink(i, k, best[i * stride]);
-  for (int64_t i = k; k > 0 && i < n; ++i)
+  for (int64_t i = k; k > 0 && (i = next(i, best[0])) < n; ++i)
     if (before(i, best[0]))
       sink(0, k, i);
   for (int64_t i = k; i-- > 1;) {
@@ -247,6 +248,8 @@ inline void Where(Operands o, Parameters p) {
         whereRow(y, c, a, b, n, 1, 1, 1);
       else if (last[1] == 1 && last[2] == 1 && last[3] == 0)
         whereRow(y, c, a, b, n, 1, 1, 0);
+      else if (last[1] == 0 && last[*c ? 2 : 3] == 1)
+        __builtin_memcpy(y, *c ? a : b, static_cast<size_t>(n) * sizeof(T));
       else
         whereRow(y, c, a, b, n, last[1], last[2], last[3]);
       y += n;
@@ -309,16 +312,21 @@ inline void GatherNd(Operands o, Parameters p) {
 }
 
 inline void OneHot(Operands o, Parameters p) {
-  auto *y = static_cast<char *>(o[0]);
   const auto *indices = static_cast<const int64_t *>(o[1]);
-  const auto *values = static_cast<const char *>(o[2]);
-  const int64_t width = p[0], outer = p[1], depth = p[2], inner = p[3];
-  for (int64_t i = 0; i < outer; ++i, indices += inner)
-    for (int64_t d = 0; d < depth; ++d)
-      for (int64_t k = 0; k < inner; ++k, y += width) {
-        const int64_t index = indices[k];
-        moveOne(y, (index < 0 ? index + depth : index) == d ? values + width : values, width);
-      }
+  const int64_t outer = p[1], depth = p[2], inner = p[3];
+  withWidth(p[0], [&](auto element) {
+    using T = decltype(element);
+    auto *y = static_cast<T *>(o[0]);
+    T values[2];
+    __builtin_memcpy(values, o[2], sizeof values);
+    for (int64_t i = 0; i < outer * depth * inner; ++i)
+      moveAs(y + i, values);
+    for (int64_t i = 0; i < outer * inner; ++i) {
+      const int64_t index = indices[i] < 0 ? indices[i] + depth : indices[i];
+      if (index >= 0 && index < depth)
+        moveAs(y + (i / inner * depth + index) * inner + i % inner, values + 1);
+    }
+  });
 }
 
 inline void Trilu(Operands o, Parameters p) {
@@ -335,36 +343,43 @@ inline void Trilu(Operands o, Parameters p) {
       }
 }
 
-/// The elements have a width; a float's negative zero is zero.
-inline bool isNonZero(const void *x, int64_t i, int64_t width, bool isFloat) {
-  uint64_t bits = 0; // little-endian, as all of the library
-  moveOne(&bits, static_cast<const char *>(x) + i * width, width);
-  return (isFloat ? bits & ~(uint64_t(1) << (8 * width - 1)) : bits) != 0;
+/// A float's negative zero is zero.
+template <class T> MLBRIDGE_INLINE bool isNonZero(const T *x, bool isFloat) {
+  T bits;
+  moveAs(&bits, x);
+  return static_cast<T>(isFloat ? bits << 1 : bits) != 0;
 }
 
 inline void CountNonZero(Operands o, Parameters p) {
-  int64_t n = 0;
-  for (int64_t i = 0; i < p[1]; ++i)
-    n += isNonZero(o[1], i, p[0], p[2] != 0);
-  *static_cast<int64_t *>(o[0]) = n;
+  withWidth(p[0], [&](auto element) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < p[1]; ++i)
+      n += isNonZero(static_cast<const decltype(element) *>(o[1]) + i, p[2] != 0);
+    *static_cast<int64_t *>(o[0]) = n;
+  });
 }
 
 inline void NonZero(Operands o, Parameters p) {
   auto *y = static_cast<int64_t *>(o[0]);
   const int64_t n = p[1], rank = p[3];
-  int64_t count = 1, filled = 0;
-  for (int64_t d = 0; d < rank; ++d)
-    count *= p[4 + d];
-  for (int64_t i = 0; i < count && filled < n; ++i) {
-    if (!isNonZero(o[1], i, p[0], p[2] != 0))
-      continue;
-    int64_t rest = i;
-    for (int64_t d = rank; d-- > 0;) {
-      y[d * n + filled] = rest % p[4 + d];
-      rest /= p[4 + d];
+  const int64_t last = rank ? p[3 + rank] : 1;
+  int64_t rows = 1;
+  for (int64_t d = 0; d + 1 < rank; ++d)
+    rows *= p[4 + d];
+  withWidth(p[0], [&](auto element) {
+    const auto *x = static_cast<const decltype(element) *>(o[1]);
+    int64_t at[MostDimensions] = {}, filled = 0;
+    for (int64_t row = 0; row < rows && filled < n; ++row) {
+      for (int64_t i = 0; i < last && filled < n; ++i) { // what isn't counted is written over
+        at[rank ? rank - 1 : 0] = i;
+        for (int64_t d = 0; d < rank; ++d)
+          y[d * n + filled] = at[d];
+        filled += isNonZero(x + row * last + i, p[2] != 0);
+      }
+      for (int64_t d = rank - 1; d-- > 0 && ++at[d] == p[4 + d];)
+        at[d] = 0;
     }
-    ++filled;
-  }
+  });
 }
 
 inline void ReverseSequence(Operands o, Parameters p) {

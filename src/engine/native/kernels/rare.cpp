@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The kernels that don't gain from vectors and are seldom called: compiled for size.
+#include "engine/native/kernels/attention.h"
 #include "engine/native/kernels/classical.h"
 #include "engine/native/kernels/indexed.h"
+#include "engine/native/kernels/quantized.h"
+#include "engine/native/kernels/spatial.h"
 
 namespace mlbridge::native {
 

@@ -81,13 +81,13 @@ template <class V> struct Recurrent {
   MLBRIDGE_SHARED void product(E *to, const E *a, int64_t stride, int64_t rows, const E *b,
                                int64_t k, const E *add, int64_t addStride) const {
     if (gates != 3) {
-      multiply<V>(a, stride, 1, rows, b, k, width(), {to, width(), add, addStride, 1, 1, 1, false});
+      multiply<V>(a, stride, rows, b, 0, k, width(), {to, width(), add, addStride, 1, 1, 1, false});
       return;
     }
-    multiply<V>(a, stride, 1, rows, b, k, 2 * padded,
+    multiply<V>(a, stride, rows, b, 0, k, 2 * padded,
                 {to, width(), add, addStride, 1, 1, 1, false});
     multiply<V>(
-        a, stride, 1, rows, b + packedGemmSize<E>(k, 2 * padded), k, padded,
+        a, stride, rows, b + packedGemmSize<E>(k, 2 * padded), 0, k, padded,
         {to + 2 * padded, width(), add ? add + 2 * padded : nullptr, addStride, 1, 1, 1, false});
   }
 
@@ -214,7 +214,7 @@ template <class V> MLBRIDGE_INLINE void Gru(Operands operands, Parameters p) {
   const E *const third = net.r + packedGemmSize<E>(hidden, 2 * n);
   for (int64_t step = 0; step < net.steps; ++step) {
     const E *inputs = net.inputsOf(step);
-    multiply<V>(net.h, n, 1, net.batch, net.r, hidden, 2 * n,
+    multiply<V>(net.h, n, net.batch, net.r, 0, hidden, 2 * n,
                 {net.sums, net.width(), inputs, net.width(), 1, 1, 1, false});
     for (int64_t b = 0; b < net.batch; ++b) {
       E *gates = net.sums + b * net.width();
@@ -226,7 +226,7 @@ template <class V> MLBRIDGE_INLINE void Gru(Operands operands, Parameters p) {
       }
     }
     if (afterReset) {
-      multiply<V>(kept, n, 1, net.batch, third, hidden, n,
+      multiply<V>(kept, n, net.batch, third, 0, hidden, n,
                   {candidate, n, net.recurrentBias + 2 * n, 0, 1, 1, 1, false});
       for (int64_t b = 0; b < net.batch; ++b)
         for (int64_t i = 0; i < n; i += L::Lanes) {
@@ -236,7 +236,7 @@ template <class V> MLBRIDGE_INLINE void Gru(Operands operands, Parameters p) {
               .store(to);
         }
     } else {
-      multiply<V>(kept, n, 1, net.batch, third, hidden, n,
+      multiply<V>(kept, n, net.batch, third, 0, hidden, n,
                   {candidate, n, inputs + 2 * n, net.width(), 1, 1, 1, false});
     }
     for (int64_t b = 0; b < net.batch; ++b) {

@@ -44,31 +44,63 @@ constexpr int64_t packedGemmIndex(int64_t k, int64_t n, int64_t row, int64_t col
   return block * PanelsOfBlock * Lanes * k + row * width + column % (Lanes * PanelsOfBlock);
 }
 
+/// y[i][j] = x[j][i] of four rows and columns.
+template <class Element>
+inline void transposeFour(Element *y, int64_t yStride, const Element *x, int64_t xStride) {
+  typedef Element Four __attribute__((vector_size(4 * sizeof(Element))));
+  Four x0, x1, x2, x3;
+  std::memcpy(&x0, x, sizeof x0);
+  std::memcpy(&x1, x + xStride, sizeof x1);
+  std::memcpy(&x2, x + 2 * xStride, sizeof x2);
+  std::memcpy(&x3, x + 3 * xStride, sizeof x3);
+  const Four low0 = __builtin_shufflevector(x0, x1, 0, 4, 1, 5);
+  const Four low2 = __builtin_shufflevector(x2, x3, 0, 4, 1, 5);
+  const Four high0 = __builtin_shufflevector(x0, x1, 2, 6, 3, 7);
+  const Four high2 = __builtin_shufflevector(x2, x3, 2, 6, 3, 7);
+  const Four rows[] = {__builtin_shufflevector(low0, low2, 0, 1, 4, 5),
+                       __builtin_shufflevector(low0, low2, 2, 3, 6, 7),
+                       __builtin_shufflevector(high0, high2, 0, 1, 4, 5),
+                       __builtin_shufflevector(high0, high2, 2, 3, 6, 7)};
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i)
+    std::memcpy(y + i * yStride, &rows[i], sizeof rows[i]);
+}
+
 /// `packed` has packedGemmSize(k, n) elements.
 template <class Element>
 void packGemm(Element *packed, const Element *b, int64_t k, int64_t n, int64_t rowStride,
               int64_t columnStride) {
   constexpr int64_t Lanes = lanesOf<Element>();
-  // A line is a column, or a row of a block: `count` elements, then zeros up to whole vectors.
-  const auto line = [&packed](const Element *from, int64_t count, int64_t stride) {
-    if (stride == 1)
-      std::memcpy(packed, from, static_cast<size_t>(count) * sizeof(Element));
-    else
-      for (int64_t i = 0; i < count; ++i)
-        packed[i] = from[i * stride];
-    for (packed += count; count % Lanes != 0; ++count)
-      *packed++ = 0;
+  // Lines are columns, or rows of a block: `count` elements, then zeros up to whole vectors. Where
+  // neighbours in b are of several lines, these are taken at once.
+  const auto lines = [&packed](const Element *from, int64_t lineCount, int64_t lineStride,
+                               int64_t count, int64_t stride) {
+    const int64_t width = (count + Lanes - 1) / Lanes * Lanes;
+    const int64_t step = stride == 1 ? 1 : Lanes;
+    for (int64_t line = 0; line < lineCount; line += step) {
+      const int64_t end = line + step < lineCount ? line + step : lineCount;
+      int64_t i = 0;
+      if (stride == 1) {
+        std::memcpy(packed + line * width, from + line * lineStride,
+                    static_cast<size_t>(count) * sizeof(Element));
+        i = count;
+      } else if (lineStride == 1 && end - line == Lanes) {
+        for (; i + 4 <= count; i += 4)
+          for (int64_t at = line; at < end; at += 4)
+            transposeFour(packed + at * width + i, width, from + at + i * stride, stride);
+      }
+      for (; i < width; ++i)
+        for (int64_t at = line; at < end; ++at)
+          packed[at * width + i] = i < count ? from[at * lineStride + i * stride] : 0;
+    }
+    packed += lineCount * width;
   };
-  if (packedByColumns(k, n)) {
-    for (int64_t column = 0; column < n; ++column)
-      line(b + column * columnStride, k, rowStride);
-    return;
-  }
+  if (packedByColumns(k, n))
+    return lines(b, n, columnStride, k, rowStride);
   for (int64_t first = 0; first < n; first += Lanes * PanelsOfBlock) {
     const int64_t left = n - first;
     const int64_t count = left < Lanes * PanelsOfBlock ? left : Lanes * PanelsOfBlock;
-    for (int64_t row = 0; row < k; ++row)
-      line(b + row * rowStride + first * columnStride, count, columnStride);
+    lines(b + first * columnStride, k, rowStride, count, columnStride);
   }
 }
 

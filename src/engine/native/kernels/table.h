@@ -4,8 +4,10 @@
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_TABLE_H
 
 #include "along_axis.h"
+#include "convolution.h"
 #include "elementwise.h"
 #include "gemm.h"
+#include "quantized.h"
 #include "recurrent.h"
 
 namespace mlbridge::native {

@@ -249,6 +249,24 @@ template <class T> MLBRIDGE_INLINE T realOf(int64_t bits) {
   return static_cast<T>(value);
 }
 
+/// Sums of products of bytes in 16 columns, which wrap. IntegerGemm takes so many rows and panels
+/// at a time.
+struct PortableSums {
+  static constexpr int Rows = 1, Panels = 1;
+  uint32_t r[16];
+  MLBRIDGE_INLINE void clear() {
+    for (uint32_t &sum : r)
+      sum = 0;
+  }
+  /// Adds four uint8, the first in the lowest bits, times four int8 of each column.
+  MLBRIDGE_INLINE void add(uint32_t four, const int8_t *b) {
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 4; ++j)
+        r[i] += static_cast<uint32_t>(static_cast<int32_t>(four >> (8 * j) & 255) * b[4 * i + j]);
+  }
+  MLBRIDGE_INLINE void store(int32_t *y) const { __builtin_memcpy(y, r, sizeof r); }
+};
+
 } // namespace mlbridge::native::kernels
 
 #endif

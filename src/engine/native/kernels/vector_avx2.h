@@ -65,9 +65,35 @@ template <> struct WideOf<Avx2F32> {
   using Type = Avx2F64;
 };
 
+/// As PortableSums, two sums for each column.
+struct Avx2Sums {
+  static constexpr int Rows = 3, Panels = 1;
+  __m256i r[4];
+  MLBRIDGE_INLINE void clear() {
+    for (__m256i &sum : r)
+      sum = _mm256_setzero_si256();
+  }
+  MLBRIDGE_INLINE void add(uint32_t four, const int8_t *b) {
+    const __m256i a = _mm256_cvtepu8_epi16(_mm_set1_epi32(static_cast<int32_t>(four)));
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const __m128i *bytes = reinterpret_cast<const __m128i *>(b) + i;
+      const __m256i products = _mm256_madd_epi16(a, _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes)));
+      r[i] = _mm256_add_epi32(r[i], products);
+    }
+  }
+  MLBRIDGE_INLINE void store(int32_t *y) const {
+    for (int i = 0; i < 2; ++i)
+      _mm256_storeu_si256(
+          reinterpret_cast<__m256i *>(y) + i,
+          _mm256_permute4x64_epi64(_mm256_hadd_epi32(r[2 * i], r[2 * i + 1]), 0xd8));
+  }
+};
+
 struct Avx2 {
   using F32 = Pair<Avx2F32>;
   using F64 = Pair<Avx2F64>;
+  using Sums = Avx2Sums;
 
   static MLBRIDGE_INLINE F32 fromHalf(const uint16_t *p) {
     const __m128i *halves = reinterpret_cast<const __m128i *>(p);

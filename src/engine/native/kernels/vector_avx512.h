@@ -68,9 +68,32 @@ template <> struct WideOf<Avx512F32> {
   using Type = Avx512F64;
 };
 
+/// As PortableSums, two sums for each column.
+struct Avx512Sums {
+  static constexpr int Rows = 4, Panels = 2;
+  __m512i r[2];
+  MLBRIDGE_INLINE void clear() { r[0] = r[1] = _mm512_setzero_si512(); }
+  MLBRIDGE_INLINE void add(uint32_t four, const int8_t *b) {
+    const __m512i a = _mm512_cvtepu8_epi16(_mm256_set1_epi32(static_cast<int32_t>(four)));
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      const __m256i *bytes = reinterpret_cast<const __m256i *>(b) + i;
+      const __m512i wide = _mm512_cvtepi8_epi16(_mm256_loadu_si256(bytes));
+      r[i] = _mm512_add_epi32(r[i], _mm512_madd_epi16(a, wide));
+    }
+  }
+  MLBRIDGE_INLINE void store(int32_t *y) const {
+    for (int i = 0; i < 2; ++i) {
+      const __m512i both = _mm512_add_epi32(r[i], _mm512_srli_epi64(r[i], 32));
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(y) + i, _mm512_cvtepi64_epi32(both));
+    }
+  }
+};
+
 struct Avx512 {
   using F32 = Avx512F32;
   using F64 = Avx512F64;
+  using Sums = Avx512Sums;
 
   static MLBRIDGE_INLINE F32 fromHalf(const uint16_t *p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)))};

@@ -67,6 +67,7 @@ template <> struct WideOf<NeonF32> {
 struct Neon {
   using F32 = Pair<Pair<NeonF32>>;
   using F64 = Pair<Pair<NeonF64>>;
+  using Sums = PortableSums;
 
   static MLBRIDGE_INLINE NeonF32 fromFour(const uint16_t *p) {
     return {vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))};

@@ -163,6 +163,7 @@ template <class T, int N> struct LanesOf<PortableVector<T, N>> {
 struct Portable {
   using F32 = PortableVector<float>;
   using F64 = PortableVector<double>;
+  using Sums = PortableSums;
 
   static MLBRIDGE_INLINE F32 fromHalf(const uint16_t *p) {
     F32 result;

@@ -149,8 +149,8 @@ Status Labels::give(Lowering &l, Value *scores, std::string_view transform) cons
   if (scores->shape[1] != count_)
     return l.invalid("it has ", count_, " labels for ", scores->shape[1], " scores");
   Value *best = l.make(ElementType::Int64, {scores->shape[0]});
-  l.emit(pick(KernelId::ArgMaxF32, scores->type), {best}, {scores},
-         {scores->shape[0], count_, 1, 0});
+  l.emit(KernelId::BestIndex, {best}, {scores},
+         {code(scores->type), scores->shape[0], count_, 1, 0, 1});
   giveLabels(l, best);
   return giveScores(l, scores, transform);
 }

@@ -5,6 +5,19 @@
 
 namespace mlbridge::native {
 
+Refused misfit(Lowering &l, std::string_view expected) {
+  std::string shapes;
+  for (const Value *input : l.inputs)
+    shapes += (shapes.empty() ? "" : ", ") + (input ? toString(input->shape) : "none");
+  return l.invalid("its inputs ", shapes, " don't fit; expected ", expected);
+}
+Refused wrong(Lowering &l, const char *attribute, int64_t value) {
+  return l.invalid("its attribute '", attribute, "' is ", value);
+}
+Refused wrong(Lowering &l, const char *attribute, std::string_view value) {
+  return l.invalid("its attribute '", attribute, "' is '", value, "'");
+}
+
 bool readAxis(Lowering &l, const Value *x, int64_t fallback, Along &out) {
   int64_t axis = l.integer("axis", fallback);
   if (!l.axis(axis, x->rank()))
@@ -123,8 +136,7 @@ Value *copy(Lowering &l, Value *x) {
   return y;
 }
 
-static Value *strided(Lowering &l, Value *x, const Shape &shape, const Integers &strides,
-                      int64_t first) {
+Value *strided(Lowering &l, Value *x, const Shape &shape, const Integers &strides, int64_t first) {
   Value *y = l.make(x->type, shape);
   if (y->count)
     l.emit(KernelId::CopyStrided, {y}, {x},

@@ -16,6 +16,10 @@ inline int64_t code(ElementType type) { return static_cast<int64_t>(type); }
 template <typename E> int64_t number(E enumerator) { return static_cast<int64_t>(enumerator); }
 inline int64_t width(const Value *value) { return static_cast<int64_t>(sizeOf(value->type)); }
 inline int64_t count(const Value *value) { return static_cast<int64_t>(value->count); }
+/// Failures: the shapes of the inputs are not what is expected, or an attribute's value is not.
+Refused misfit(Lowering &l, std::string_view expected);
+Refused wrong(Lowering &l, const char *attribute, int64_t value);
+Refused wrong(Lowering &l, const char *attribute, std::string_view value);
 /// A tensor around one of its dimensions: [outer, n, inner].
 struct Along {
   size_t axis = 0;
@@ -57,6 +61,8 @@ Value *expand(Lowering &l, Value *x, const Shape &shape);
 /// y[i] = x[start + i · step] along each dimension; x itself where nothing changes.
 Value *slice(Lowering &l, Value *x, const Shape &lengths, const Integers &starts,
              const Integers &steps);
+/// y[i] = x[first + Σ i · strides] in elements, a copy.
+Value *strided(Lowering &l, Value *x, const Shape &shape, const Integers &strides, int64_t first);
 /// Copies all of x into y, at `starts`.
 void place(Lowering &l, Value *y, Value *x, const Integers &starts);
 Value *fill(Lowering &l, ElementType type, const Shape &shape, Value *one);
@@ -65,8 +71,31 @@ Value *compare(Lowering &l, CompareOp op, Value *a, Value *b);
 /// Calls a kernel of broadcast operands, which takes loops after its first parameters.
 Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
                    std::initializer_list<Value *> reads, Integers first);
-/// Matrices a [..., m, k] and b [..., k, n] of floats, broadcast over what comes before.
-Value *matmul(Lowering &l, Value *a, Value *b);
+/// alpha a·b of matrices a [..., m, k] and b [..., k, n], or [..., n, k] if `transB`, broadcast
+/// over what comes before. Integers have neither alpha nor `transB`.
+Value *matmul(Lowering &l, Value *a, Value *b, bool transB = false, double alpha = 1);
+/// Elements of a matrix [k, n] of b's type, as Gemm takes it.
+int64_t packedSize(const Value *b, int64_t k, int64_t n);
+/// The operator Gemm.
+Status gemm(Lowering &l);
+/// A product of matrices [..., m, k] and [..., k, n], or of a row or column.
+struct Factors {
+  int64_t m = 0, k = 0, n = 0;
+  Value *batchA = nullptr, *batchB = nullptr; ///< views that have the batch's dimensions only
+  Shape batch, result;
+  /// Elements between matrices along dimension i of the batch.
+  int64_t strideA(size_t i) const { return stride(i, batchA, m * k); }
+  int64_t strideB(size_t i) const { return stride(i, batchB, k * n); }
+  int64_t stride(size_t i, const Value *v, int64_t matrix) const;
+};
+/// b is [..., n, k] if `transB`.
+bool readFactors(Lowering &l, Value *a, Value *b, Factors &f, bool transB = false);
+/// The product of floats that stand for bytes, by way of these; null if they don't, or on failure.
+/// b is [n, k] if it is transposed; `bias` is of floats, one or n.
+Value *quantizedProduct(Lowering &l, Value *a, Value *b, bool isTransposed, Value *bias);
+/// If x is a product of bytes, used here only, the product becomes one of floats, times `scale`
+/// and plus `bias`, where they aren't null. Null if it can't be.
+Value *fuseIntoBytes(Lowering &l, Value *x, Value *scale, Value *bias);
 /// Reduces along `axes` (sorted, in range); lengths of 1 stay if `keep`.
 Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const Integers &axes, bool keep);
 

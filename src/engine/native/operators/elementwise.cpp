@@ -102,11 +102,22 @@ template <KernelId Kernel, IntegerOp Op> Status arithmeticNode(Lowering &l) {
 
 Status add(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1);
+  Value *sum = fuseIntoBytes(l, a, nullptr, b);
+  if (sum || (sum = fuseIntoBytes(l, b, nullptr, a)))
+    return l.give(sum);
   if (isFloat(a->type) && fuseBias(l, a, b))
     return l.give(a);
   if (isFloat(a->type) && fuseBias(l, b, a))
     return l.give(b);
   return arithmeticNode<KernelId::AddF32, IntegerOp::Add>(l);
+}
+
+Status mul(Lowering &l) {
+  Value *a = l.in(0), *b = l.in(1);
+  Value *product = fuseIntoBytes(l, a, b, nullptr);
+  if (product || (product = fuseIntoBytes(l, b, a, nullptr)))
+    return l.give(product);
+  return arithmeticNode<KernelId::MulF32, IntegerOp::Mul>(l);
 }
 
 Status pow(Lowering &l) {
@@ -197,6 +208,9 @@ Status castNode(Lowering &l) {
   if (!to)
     return l.unsupported("to the type ",
                          onnx::name(static_cast<onnx::DataType>(l.integer("to", 0))));
+  if (*to == ElementType::Float32)
+    if (Value *product = fuseIntoBytes(l, l.in(0), nullptr, nullptr))
+      return l.give(product);
   return l.give(cast(l, l.in(0), *to));
 }
 
@@ -247,7 +261,9 @@ Status prelu(Lowering &l) {
 }
 
 #define MLBRIDGE_SIMPLE(name, since)                                                               \
-  {#name, since, "T", Reals, 1, true, simple<KernelId::name##F32>}
+  {                                                                                                \
+#name, since, "T", Reals, 1, true, simple < KernelId::name##F32>                               \
+  }
 
 constexpr Operator Table[] = {
     MLBRIDGE_SIMPLE(Acos, 7),
@@ -296,11 +312,12 @@ constexpr Operator Table[] = {
 
     {"Add", 7, "TT", Numbers, 1, true, add},
     {"Sub", 7, "TT", Numbers, 1, true, arithmeticNode<KernelId::SubF32, IntegerOp::Sub>},
-    {"Mul", 7, "TT", Numbers, 1, true, arithmeticNode<KernelId::MulF32, IntegerOp::Mul>},
+    {"Mul", 7, "TT", Numbers, 1, true, mul},
     {"Div", 7, "TT", Numbers, 1, true, arithmeticNode<KernelId::DivF32, IntegerOp::Div>},
     {"Pow", 7, "TU", Numbers, 1, true, pow},
     {"Mod", 10, "TT", Numbers, 1, true, mod, "fmod"},
     {"BitShift", 11, "TT", UInts, 1, false, bitShift, "direction"},
+    {"BitShift", 28, "TT", Whole, 1, false, bitShift, "direction"},
     {"BitwiseAnd", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::And>},
     {"BitwiseOr", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::Or>},
     {"BitwiseXor", 18, "TT", Whole, 1, false, wholeBinary<IntegerOp::Xor>},

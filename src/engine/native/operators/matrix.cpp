@@ -11,32 +11,39 @@
 namespace mlbridge::native {
 namespace {
 
-/// Positions of Gemm's parameters.
+/// Positions of Gemm's parameters; Conv and Windows have Applied at the same one.
 enum GemmParameter : size_t { CRow = 6, CColumn = 7, Alpha = 8, Beta = 9, Applied = 10 };
 
-int64_t packedSize(const Value *b, int64_t k, int64_t n) {
-  return b->type == ElementType::Float64 ? packedGemmSize<double>(k, n)
-                                         : packedGemmSize<float>(k, n);
-}
+/// The right side of a product as Gemm takes it: matrices [k, n] and their strides.
+struct Right {
+  Value *value;
+  int64_t stride; ///< as Gemm's parameter
+  int64_t apart;  ///< from one matrix to the next
+};
 
-/// `batch` matrices one after the other, as Gemm takes them.
-Value *pack(Lowering &l, Value *b, int64_t k, int64_t n, int64_t rowStride, int64_t columnStride,
-            int64_t batch) {
-  return l.planner.packed(pick(KernelId::PackGemmF32, b->type), {batch, packedSize(b, k, n)}, b,
-                          {k, n, rowStride, columnStride, batch, k * n});
+/// Of `batch` matrices one after the other, for m rows of the left side. Constant ones are packed
+/// once and for all; others where that takes less time than it saves. (Of few rows by a transposed
+/// matrix the sums are added in another order than of many.)
+Right rightSide(Lowering &l, Value *b, int64_t m, int64_t k, int64_t n, bool isTransposed,
+                int64_t batch) {
+  constexpr int64_t FewDots = 4, FewRowBytes = 256, FewBytes = 1 << 16;
+  const bool byColumns = packedByColumns(k, n);
+  if (!b->isConstant()) {
+    if (byColumns ? isTransposed || n == 1 : isTransposed && m <= FewDots)
+      return {b, -k, k * n};
+    if (!byColumns && !isTransposed &&
+        (m * width(b) <= FewRowBytes || k * n * width(b) <= FewBytes))
+      return {b, n, k * n};
+  }
+  const int64_t size = packedSize(b, k, n);
+  return {l.planner.packed(pick(KernelId::PackGemmF32, b->type), {batch, size}, b,
+                           {k, n, isTransposed ? 1 : n, isTransposed ? k : 1, batch, k * n}),
+          0, size};
 }
 
 Refused misfit(Lowering &l, const Value *a, const Value *b) {
   return l.invalid("its matrices ", toString(a->shape), " and ", toString(b->shape),
                    " don't fit each other");
-}
-
-/// Elements between matrices along dimension i of the batch; `v` has the batch's own dimensions.
-int64_t batchStride(const Shape &batch, size_t i, const Value *v, int64_t matrix) {
-  const size_t lead = batch.size() - v->rank();
-  if (i < lead || v->shape[i - lead] == 1)
-    return 0;
-  return matrix * product(v->shape, i - lead + 1, v->rank());
 }
 
 /// True if float64 is exact: sums of k products stay below 2^53.
@@ -59,8 +66,10 @@ bool isExactAsReal(const Value *a, const Value *b, int64_t k) {
 Value *integerProduct(Lowering &l, Value *a, Value *b) {
   const int64_t k = a->rank() ? a->shape.back() : 0;
   if (sizeOf(a->type) < 4 || (sizeOf(a->type) == 4 && isExactAsReal(a, b, k))) {
-    Value *wide = matmul(l, cast(l, a, ElementType::Float64), cast(l, b, ElementType::Float64));
-    return cast(l, wide, a->type);
+    constexpr ElementType Wide = ElementType::Float64;
+    Value *wideB =
+        l.planner.packed(KernelId::Cast, Wide, b->shape, b, {code(b->type), code(Wide), count(b)});
+    return cast(l, matmul(l, cast(l, a, Wide), wideB), a->type);
   }
   return matmul(l, a, b);
 }
@@ -78,6 +87,13 @@ Status integerGemm(Lowering &l, Value *a, Value *b, double alpha, double beta) {
   if (Value *c = l.in(2); c && beta != 0)
     y = integerBinary(l, IntegerOp::Add, y, times(c, beta));
   return l.give(y);
+}
+
+} // namespace
+
+int64_t packedSize(const Value *b, int64_t k, int64_t n) {
+  return b->type == ElementType::Float64 ? packedGemmSize<double>(k, n)
+                                         : packedGemmSize<float>(k, n);
 }
 
 Status gemm(Lowering &l) {
@@ -104,85 +120,35 @@ Status gemm(Lowering &l) {
   if (!isFloat(a->type))
     return integerGemm(l, transA ? transpose(l, a, {1, 0}) : a,
                        transB ? transpose(l, b, {1, 0}) : b, alpha, beta);
+  if (!transA && alpha == 1 && (!c || (beta == 1 && cRow == 0)))
+    if (Value *y = quantizedProduct(l, a, b, transB, c))
+      return l.give(y);
+  if (transA && m > 1 && k > 1)
+    a = transpose(l, a, {1, 0});
+  const Right right = rightSide(l, b, m, k, n, transB, 1);
   Value *y = l.output(0, a->type, {m, n});
-  Value *packed = pack(l, b, k, n, transB ? 1 : n, transB ? k : 1, 1);
-  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, c},
-         {m, k, n, transA ? 1 : k, transA ? m : 1, n, cRow, cColumn, real(alpha),
-          real(c ? beta : 0), number(Activation::None), 0, 0, 0});
+  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, right.value, c},
+         {m, k, n, k, right.stride, n, cRow, cColumn, real(alpha), real(c ? beta : 0),
+          number(Activation::None), 0, 0, 0});
   l.planner.countMultiplyAdds(static_cast<uint64_t>(m * k * n));
   return l.status();
 }
 
+namespace {
+
 Status matmulNode(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1);
+  if (Value *y = quantizedProduct(l, a, b, false, nullptr))
+    return l.give(y);
   return l.give(isFloat(a->type) ? matmul(l, a, b) : integerProduct(l, a, b));
 }
 
-/// A product of matrices [..., m, k] and [..., k, n], or of a row or column.
-struct Factors {
-  int64_t m = 0, k = 0, n = 0;
-  Value *batchA = nullptr, *batchB = nullptr; ///< views that have the batch's dimensions only
-  Shape batch, result;
-};
-
-bool readFactors(Lowering &l, Value *a, Value *b, Factors &f) {
-  if (a->rank() == 0 || b->rank() == 0)
-    return l.invalid("a scalar is no matrix");
-  const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
-  Shape shapeA = a->shape, shapeB = b->shape;
-  if (isRow)
-    shapeA.insert(shapeA.begin(), 1);
-  if (isColumn)
-    shapeB.push_back(1);
-  f.m = shapeA[shapeA.size() - 2], f.k = shapeA.back(), f.n = shapeB.back();
-  if (shapeB[shapeB.size() - 2] != f.k)
-    return misfit(l, a, b);
-  f.batchA = l.view(a, Shape(shapeA.begin(), shapeA.end() - 2));
-  f.batchB = l.view(b, Shape(shapeB.begin(), shapeB.end() - 2));
-  if (!l.broadcast({f.batchA, f.batchB}, f.batch))
-    return false;
-  f.result = f.batch;
-  if (!isRow)
-    f.result.push_back(f.m);
-  if (!isColumn)
-    f.result.push_back(f.n);
-  return true;
-}
-
-/// `reads`: a, b, and their zeros, which may be null.
-void multiplyIntegers(Lowering &l, Value *y, const Values &reads, const Factors &f) {
-  const auto isVector = [](const Value *zero) { return zero && zero->count != 1; };
-  Integers loops{code(reads[0]->type),
-                 code(reads[1]->type),
-                 static_cast<int64_t>(f.batch.size()),
-                 f.m,
-                 f.k,
-                 f.n,
-                 isVector(reads[2]),
-                 isVector(reads[3])};
+void multiplyIntegers(Lowering &l, Value *y, Value *a, Value *b, const Factors &f) {
+  Integers loops{code(a->type), f.m, f.k, f.n, static_cast<int64_t>(f.batch.size())};
   for (size_t i = 0; i < f.batch.size(); ++i)
-    loops.insert(loops.end(), {f.batch[i], batchStride(f.batch, i, f.batchA, f.m * f.k),
-                               batchStride(f.batch, i, f.batchB, f.k * f.n)});
-  loops.insert(loops.end(), {1, 0, 0});
-  l.emit(KernelId::IntegerMatMul, {y}, reads, loops);
+    loops.insert(loops.end(), {f.batch[i], f.strideA(i), f.strideB(i)});
+  l.emit(KernelId::IntegerMatMul, {y}, {a, b}, loops);
   l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(f.k));
-}
-
-Status integerMatMul(Lowering &l) {
-  Value *a = l.in(0), *b = l.in(1), *zeroA = l.in(2), *zeroB = l.in(3);
-  for (const Value *v : {a, b, zeroA, zeroB})
-    if (v && sizeOf(v->type) != 1)
-      return l.invalid("it takes int8 and uint8");
-  if (a->rank() < 2 || b->rank() < 2)
-    return misfit(l, a, b);
-  Factors f;
-  if (!readFactors(l, a, b, f))
-    return l.status();
-  if ((zeroA && zeroA->count != 1 && count(zeroA) != f.m) ||
-      (zeroB && zeroB->count != 1 && count(zeroB) != f.n))
-    return l.unsupported("zero points of another shape than a scalar's, rows' or columns'");
-  multiplyIntegers(l, l.output(0, ElementType::Int32, f.result), {a, b, zeroA, zeroB}, f);
-  return l.status();
 }
 
 struct AppliedActivation {
@@ -349,7 +315,6 @@ Status rnn(Lowering &l) { return recurrent(l, {KernelId::RnnF32, 1, 1, "tanh", "
 constexpr Operator Table[] = {
     {"Gemm", 7, "TTt", Numbers, 1, true, gemm, "alpha beta transA transB"},
     {"MatMul", 1, "TT", Numbers, 1, true, matmulNode},
-    {"MatMulInteger", 10, "AAaa", Fixed, 1, false, integerMatMul},
     {"LSTM", 7, "TTTtattt", Reals, 3, true, lstm, MLBRIDGE_RECURRENT " input_forget"},
     {"GRU", 7, "TTTtat", Reals, 2, true, gru, MLBRIDGE_RECURRENT " linear_before_reset"},
     {"RNN", 7, "TTTtat", Reals, 2, true, rnn, MLBRIDGE_RECURRENT},
@@ -357,45 +322,84 @@ constexpr Operator Table[] = {
 
 } // namespace
 
-Value *matmul(Lowering &l, Value *a, Value *b) {
+int64_t Factors::stride(size_t i, const Value *v, int64_t matrix) const {
+  const size_t lead = batch.size() - v->rank();
+  if (i < lead || v->shape[i - lead] == 1)
+    return 0;
+  return matrix * product(v->shape, i - lead + 1, v->rank());
+}
+
+bool readFactors(Lowering &l, Value *a, Value *b, Factors &f, bool transB) {
+  if (a->rank() == 0 || b->rank() == 0)
+    return l.invalid("a scalar is no matrix");
+  const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
+  Shape shapeA = a->shape, shapeB = b->shape;
+  if (isRow)
+    shapeA.insert(shapeA.begin(), 1);
+  if (isColumn)
+    shapeB.push_back(1);
+  else if (transB)
+    std::swap(shapeB[shapeB.size() - 2], shapeB.back());
+  f.m = shapeA[shapeA.size() - 2], f.k = shapeA.back(), f.n = shapeB.back();
+  if (shapeB[shapeB.size() - 2] != f.k)
+    return misfit(l, a, b);
+  f.batchA = l.view(a, Shape(shapeA.begin(), shapeA.end() - 2));
+  f.batchB = l.view(b, Shape(shapeB.begin(), shapeB.end() - 2));
+  if (!l.broadcast({f.batchA, f.batchB}, f.batch))
+    return false;
+  f.result = f.batch;
+  if (!isRow)
+    f.result.push_back(f.m);
+  if (!isColumn)
+    f.result.push_back(f.n);
+  return true;
+}
+
+Value *matmul(Lowering &l, Value *a, Value *b, bool transB, double alpha) {
   Factors f;
-  if (!readFactors(l, a, b, f))
+  transB = transB && b->rank() > 1;
+  if (!readFactors(l, a, b, f, transB))
     return a;
-  Value *y = l.make(a->type, f.result);
   if (!isFloat(a->type)) {
-    multiplyIntegers(l, y, {a, b, nullptr, nullptr}, f);
+    Value *y = l.make(a->type, f.result);
+    multiplyIntegers(l, y, a, b, f);
     return y;
   }
   const int64_t matrices = product(f.batchB->shape, 0, f.batchB->rank());
-  Value *packed = pack(l, b, f.k, f.n, f.n, 1, matrices);
   // One matrix b for the whole batch of a is one product of many rows.
   const bool joins = matrices == 1;
   const int64_t rows = joins ? f.m * product(f.batch, 0, f.batch.size()) : f.m;
-  Integers p{rows, f.k, f.n, f.k, 1, f.n, 0, 0, real(1), real(0), number(Activation::None),
-             0,    0,   0};
+  const Right right = rightSide(l, b, rows, f.k, f.n, transB, matrices);
+  Value *y = l.make(a->type, f.result);
+  Integers p{
+      rows, f.k, f.n, f.k, right.stride, f.n, 0, 0, real(alpha), real(0), number(Activation::None),
+      0,    0,   0};
   if (!joins)
     for (size_t i = 0; i < f.batch.size(); ++i) {
       ++p[13];
-      p.insert(p.end(), {f.batch[i], batchStride(f.batch, i, f.batchA, f.m * f.k),
-                         batchStride(f.batch, i, f.batchB, packedSize(b, f.k, f.n)), 0,
+      p.insert(p.end(), {f.batch[i], f.strideA(i), f.stride(i, f.batchB, right.apart), 0,
                          f.m * f.n * product(f.batch, i + 1, f.batch.size())});
     }
-  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, packed, nullptr}, p);
+  l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, right.value, nullptr}, p);
   l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(f.k));
   return y;
 }
 
-/// The product that makes x, for here only, and applies nothing to it yet; or null.
-static Planner::Draft *producingGemm(Lowering &l, Value *x) {
+/// The product or convolution that makes x, for here only, and applies nothing to it yet; or null.
+static Planner::Draft *producer(Lowering &l, Value *x) {
   Planner::Draft *step = l.planner.onlyProducer(x);
-  return step && (step->kernel == KernelId::GemmF32 || step->kernel == KernelId::GemmF64) &&
+  constexpr KernelId Producers[] = {KernelId::GemmF32, KernelId::GemmF64,    KernelId::ConvF32,
+                                    KernelId::ConvF64, KernelId::WindowsF32, KernelId::WindowsF64};
+  return step &&
+                 std::find(std::begin(Producers), std::end(Producers), step->kernel) !=
+                     std::end(Producers) &&
                  step->parameters[Applied] == number(Activation::None)
              ? step
              : nullptr;
 }
 
 bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, double beta) {
-  Planner::Draft *step = producingGemm(l, x);
+  Planner::Draft *step = producer(l, x);
   if (!step)
     return false;
   step->parameters[Applied] = number(activation);
@@ -406,8 +410,8 @@ bool fuseActivation(Lowering &l, Value *x, Activation activation, double alpha, 
 }
 
 bool fuseBias(Lowering &l, Value *x, Value *bias) {
-  Planner::Draft *step = producingGemm(l, x);
-  if (!step || step->operands[3])
+  Planner::Draft *step = producer(l, x);
+  if (!step || step->operands[3] || step->kernel > KernelId::GemmF64)
     return false;
   const int64_t n = step->parameters[2];
   const int64_t last = bias->rank() ? bias->shape.back() : 1;

@@ -89,7 +89,7 @@ template <KernelId Kernel, ReduceOp Op> Status reduceNode(Lowering &l) {
 }
 
 /// ArgMax, ArgMin.
-template <KernelId Kernel, bool Largest> Status arg(Lowering &l) {
+template <bool Largest> Status arg(Lowering &l) {
   Value *x = l.in(0);
   Along at;
   if (!readAxis(l, x, 0, at))
@@ -103,9 +103,7 @@ template <KernelId Kernel, bool Largest> Status arg(Lowering &l) {
     shape.erase(shape.begin() + static_cast<ptrdiff_t>(at.axis));
   const int64_t last = l.integer("select_last_index", 0) != 0;
   Value *y = l.output(0, ElementType::Int64, shape);
-  if (isFloat(x->type))
-    return l.emit(pick(Kernel, x->type), {y}, {x}, {at.outer, at.n, at.inner, last});
-  return l.emit(KernelId::IntegerArg, {y}, {x},
+  return l.emit(KernelId::BestIndex, {y}, {x},
                 {code(x->type), at.outer, at.n, at.inner, last, Largest});
 }
 
@@ -122,10 +120,8 @@ Status topK(Lowering &l) {
   Value *values = l.output(0, x->type, shape);
   Value *indices = l.output(1, ElementType::Int64, shape);
   const int64_t largest = l.integer("largest", 1) != 0;
-  if (isFloat(x->type))
-    return l.emit(pick(KernelId::TopKF32, x->type), {values, indices}, {x},
-                  {at.outer, at.n, at.inner, k, largest});
-  return l.emit(KernelId::IntegerTopK, {values, indices}, {x},
+  Value *workspace = k > MostInserted ? l.make(ElementType::Int64, {at.n}) : nullptr;
+  return l.emit(KernelId::TopK, {values, indices}, {x, workspace},
                 {code(x->type), at.outer, at.n, at.inner, k, largest});
 }
 
@@ -161,7 +157,7 @@ Status hardmaxOf(Lowering &l, bool isMatrix) {
     return l.status();
   Value *best = l.make(ElementType::Int64, {at.outer, at.inner});
   if (at.n)
-    l.emit(pick(KernelId::ArgMaxF32, x->type), {best}, {x}, {at.outer, at.n, at.inner, 0});
+    l.emit(KernelId::BestIndex, {best}, {x}, {code(x->type), at.outer, at.n, at.inner, 0, 1});
   Value *choice = cast(l, l.constantOf<float>({2}, {0, 1}), x->type);
   Value *y = l.output(0, x->type, x->shape);
   return l.emit(KernelId::OneHot, {y}, {best, choice}, {width(x), at.outer, at.n, at.inner});
@@ -346,10 +342,8 @@ constexpr Operator Table[] = {
     MLBRIDGE_REDUCE(ReduceLogSum, Sum),
     MLBRIDGE_REDUCE(ReduceLogSumExp, Sum),
     MLBRIDGE_REDUCE(ReduceSumSquare, SumSquare),
-    {"ArgMax", 1, "T", Numbers, 1, true, arg<KernelId::ArgMaxF32, true>,
-     "axis keepdims select_last_index"},
-    {"ArgMin", 1, "T", Numbers, 1, true, arg<KernelId::ArgMinF32, false>,
-     "axis keepdims select_last_index"},
+    {"ArgMax", 1, "T", Numbers, 1, true, arg<true>, "axis keepdims select_last_index"},
+    {"ArgMin", 1, "T", Numbers, 1, true, arg<false>, "axis keepdims select_last_index"},
     {"TopK", 1, "Tl", Numbers, 2, true, topK, "axis k largest sorted", 2},
     {"Softmax", 1, "T", Reals, 1, true, softmax<KernelId::SoftmaxF32, true>, "axis"},
     {"Softmax", 13, "T", Reals, 1, true, softmax<KernelId::SoftmaxF32, false>, "axis"},
@@ -369,6 +363,9 @@ constexpr Operator Table[] = {
     {"LayerNormalization", 17, "TTt", Reals, 3, true, layerNormalization<false>,
      "axis epsilon stash_type"},
     {"RMSNormalization", 23, "TT", Reals, 1, true, layerNormalization<true>,
+     "axis epsilon stash_type"},
+    // ONNX Runtime's own, which it writes into ONNX's domain.
+    {"SimplifiedLayerNormalization", 1, "TT", Reals, 1, true, layerNormalization<true>,
      "axis epsilon stash_type"},
     {"MeanVarianceNormalization", 9, "T", Reals, 1, true, meanVarianceNormalization, "axes"},
     {"LpNormalization", 1, "T", Reals, 1, true, lpNormalization, "axis p"},

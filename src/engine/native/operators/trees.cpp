@@ -42,24 +42,38 @@ struct Ensemble {
   TreeAggregate aggregate = TreeAggregate::Sum;
 };
 
-/// Turns tests into nodes that compare with one threshold, two children side by side.
+/// A node that compares with one threshold; its children are side by side.
+struct Branch {
+  double threshold = 0;
+  uint32_t slot = 0;   ///< 2 · feature, plus 1 if a NaN goes to the second child; then its number
+  int32_t next = Leaf; ///< the first child
+  uint32_t leaf = 0;   ///< the number of a leaf
+  static constexpr int32_t Leaf = -1;
+};
+
+/// Turns tests into such nodes.
 class NodeWriter {
 public:
   NodeWriter(Lowering &l, const Ensemble &ensemble, int64_t features)
       : l_(l), ensemble_(ensemble), features_(features), isUsed_(ensemble.tests.size()) {}
 
-  bool write(std::vector<TreeNode<double>> &nodes, std::vector<int32_t> &roots) {
-    constexpr size_t Checked = 4096;
+  /// `roots` as the kernel takes them: of some trees, and the most steps to a leaf of these.
+  bool write(std::vector<Branch> &nodes, std::vector<int32_t> &roots) {
+    constexpr size_t Checked = 4096, Group = TreesTogether + 1;
+    roots.resize((ensemble_.roots.size() + TreesTogether - 1) / TreesTogether * Group);
+    size_t tree = 0;
     for (const Child root : ensemble_.roots) {
-      roots.push_back(static_cast<int32_t>(nodes_.size()));
+      int32_t *group = &roots[tree / TreesTogether * Group];
+      group[tree++ % TreesTogether] = static_cast<int32_t>(nodes_.size());
       add(1);
-      open_.push_back({nodes_.size() - 1, root});
+      open_.push_back({nodes_.size() - 1, root, 0});
       for (size_t done = 0; !open_.empty() && l_.status(); ++done) {
-        const auto [slot, child] = open_.back();
+        const auto [slot, child, depth] = open_.back();
         open_.pop_back();
         if (done % Checked == 0 && l_.planner.isLate())
           return false;
-        fill(slot, child);
+        group[TreesTogether] = std::max(group[TreesTogether], depth);
+        fill(slot, child, depth);
       }
     }
     for (const auto &[slot, original] : copies_)
@@ -76,11 +90,17 @@ private:
     double most;
     bool isTrue;
   };
+  struct Open {
+    size_t slot;
+    Child child;
+    int32_t depth; ///< at most
+  };
   struct Split {
     std::vector<Interval> intervals;
     uint32_t feature;
     bool nanIsTrue;
     Child yes, no;
+    int32_t depth;            ///< of these
     size_t slots[2] = {0, 0}; ///< where each child is already; slot 0 is a root
   };
 
@@ -100,10 +120,9 @@ private:
                : double(std::nextafter(static_cast<float>(x), -static_cast<float>(Infinity)));
   }
 
-  void fill(size_t slot, Child child) {
+  void fill(size_t slot, Child child, int32_t depth) {
     if (child < 0) {
-      // The number is in `next` until all copies are made.
-      nodes_[slot] = {0, 0, static_cast<uint32_t>(-1 - child)};
+      nodes_[slot].leaf = static_cast<uint32_t>(-1 - child);
       return;
     }
     const auto index = static_cast<size_t>(child);
@@ -114,12 +133,23 @@ private:
     }
     isUsed_[index] = true;
     ++used_;
-    if (test.feature < 0 || test.feature >= std::min<int64_t>(features_, TreeFeatures)) {
+    if (test.feature < 0 || test.feature >= features_) {
       l_.invalid("its node ", index, " compares feature ", test.feature, " of ", features_);
       return;
     }
-    Split split{intervalsOf(test), static_cast<uint32_t>(test.feature),
-                test.mode == Mode::Neq || test.nanIsTrue, test.yes, test.no};
+    constexpr int64_t Most = 1 << 24;
+    if (test.feature >= Most) {
+      l_.unsupported("a tree that compares feature ", test.feature, "; at most ", Most);
+      return;
+    }
+    Split split{intervalsOf(test),
+                static_cast<uint32_t>(test.feature),
+                test.mode == Mode::Neq || test.nanIsTrue,
+                test.yes,
+                test.no,
+                depth};
+    for (size_t reached = 1; reached < split.intervals.size(); reached *= 2)
+      ++split.depth;
     divide(slot, split, 0, split.intervals.size() - 1);
   }
 
@@ -185,7 +215,7 @@ private:
         copies_.emplace_back(slot, original);
       } else {
         original = slot;
-        open_.push_back({slot, isTrue ? split.yes : split.no});
+        open_.push_back({slot, isTrue ? split.yes : split.no, split.depth});
       }
       return;
     }
@@ -196,9 +226,8 @@ private:
     add(2);
     if (!l_.status())
       return;
-    nodes_[slot] = {split.intervals[middle].most,
-                    split.feature | TreeBranch | (nanIsSecond ? TreeNanSecond : 0),
-                    static_cast<uint32_t>(children)};
+    nodes_[slot] = {split.intervals[middle].most, 2 * split.feature + nanIsSecond,
+                    static_cast<int32_t>(children)};
     divide(children, split, first, middle);
     divide(children + 1, split, middle + 1, last);
   }
@@ -208,8 +237,8 @@ private:
   const int64_t features_;
   std::vector<bool> isUsed_;
   size_t used_ = 0;
-  std::vector<TreeNode<double>> nodes_;
-  std::vector<std::pair<size_t, Child>> open_;
+  std::vector<Branch> nodes_;
+  std::vector<Open> open_;
   std::vector<std::pair<size_t, size_t>> copies_; ///< of nodes, whose children are the same
 };
 
@@ -244,10 +273,17 @@ public:
     const auto isBefore = [&](size_t a, size_t b) { return key(a) < key(b); };
     if (!std::is_sorted(order_.begin(), order_.end(), isBefore))
       std::sort(order_.begin(), order_.end(), isBefore);
+    const auto isNext = [&](size_t a, size_t b) { return key(a) >= key(b); };
+    isUnique_ = std::adjacent_find(order_.begin(), order_.end(), isNext) == order_.end();
   }
-  /// Null: there is none, or more than one.
-  std::optional<size_t> find(int64_t tree, int64_t node) const {
+  /// Null: there is none, or more than one. It is quick if numbers count on from those of node
+  /// `near`.
+  std::optional<size_t> find(int64_t tree, int64_t node, size_t near) const {
     const auto wanted = std::make_pair(tree, node);
+    const uint64_t guess =
+        near + (static_cast<uint64_t>(node) - static_cast<uint64_t>(nodes_[near]));
+    if (isUnique_ && guess < nodes_.size() && key(guess) == wanted)
+      return guess;
     auto at = std::lower_bound(order_.begin(), order_.end(), wanted,
                                [&](size_t i, const auto &k) { return key(i) < k; });
     if (at == order_.end() || key(*at) != wanted ||
@@ -260,6 +296,7 @@ private:
   std::pair<int64_t, int64_t> key(size_t i) const { return {trees_[i], nodes_[i]}; }
   const Integers &trees_, &nodes_;
   std::vector<size_t> order_;
+  bool isUnique_;
 };
 
 /// `prefix`: of the attributes that say what leaves give, "class" or "target".
@@ -301,7 +338,7 @@ bool readLists(Lowering &l, const std::string &prefix, Ensemble &out) {
     test.value = values[i];
     for (const bool isYes : {true, false}) {
       const int64_t name = isYes ? yes[i] : no[i];
-      const std::optional<size_t> child = names.find(trees[i], name);
+      const std::optional<size_t> child = names.find(trees[i], name, i);
       if (!child)
         return l.invalid("tree ", trees[i], " has no node ", name, ", or more than one of it");
       (isYes ? test.yes : test.no) = children[*child];
@@ -314,7 +351,8 @@ bool readLists(Lowering &l, const std::string &prefix, Ensemble &out) {
     if (!isChild[i])
       out.roots.push_back(children[i]);
   Integers ordered = trees;
-  std::sort(ordered.begin(), ordered.end());
+  if (!std::is_sorted(ordered.begin(), ordered.end()))
+    std::sort(ordered.begin(), ordered.end());
   const auto end = std::unique(ordered.begin(), ordered.end());
   if (static_cast<size_t>(end - ordered.begin()) != out.roots.size())
     return l.invalid("it has ", end - ordered.begin(), " trees with ", out.roots.size(),
@@ -325,8 +363,9 @@ bool readLists(Lowering &l, const std::string &prefix, Ensemble &out) {
   if (givers.size() != weights.size() || givenTrees.size() != weights.size() ||
       targets.size() != weights.size())
     return l.invalid("its lists of weights have different lengths");
+  std::optional<size_t> leaf = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
-    const std::optional<size_t> leaf = names.find(givenTrees[i], givers[i]);
+    leaf = names.find(givenTrees[i], givers[i], *leaf);
     if (!leaf || children[*leaf] >= 0)
       return l.invalid("its weight ", i, " belongs to node ", givers[i], " of tree ", givenTrees[i],
                        ", which is no leaf");
@@ -408,25 +447,54 @@ template <class T> std::vector<T> narrowed(const std::vector<double> &numbers) {
   return std::vector<T>(numbers.begin(), numbers.end());
 }
 
-template <class T, class Bits>
-Value *nodesAs(Lowering &l, const std::vector<TreeNode<double>> &nodes) {
-  std::vector<TreeNode<T>> written(nodes.size());
+/// Numbers slots from 1, in the order of their use; gives those that the kernel makes. Links are
+/// wide if some don't fit narrow ones.
+std::vector<int32_t> numberSlots(std::vector<Branch> &nodes, bool &isWide) {
+  std::vector<int32_t> slots;
+  std::vector<uint32_t> numbers;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    TreeNode<T> &node = written[i];
-    node.threshold = static_cast<T>(nodes[i].threshold);
-    node.test = nodes[i].test;
-    node.next = nodes[i].next;
-    if (node.test & TreeBranch)
+    Branch &node = nodes[i];
+    if (node.next == Branch::Leaf)
       continue;
-    const Bits leaf = node.next;
-    Bits bits = 0;
-    const T nan = std::numeric_limits<T>::quiet_NaN();
-    std::memcpy(&bits, &nan, sizeof bits);
-    bits |= leaf;
-    std::memcpy(&node.threshold, &bits, sizeof bits);
-    node.next = static_cast<uint32_t>(i);
+    if (node.slot >= numbers.size())
+      numbers.resize(node.slot + 1);
+    uint32_t &number = numbers[node.slot];
+    if (number == 0) {
+      slots.push_back(static_cast<int32_t>(node.slot));
+      number = static_cast<uint32_t>(slots.size());
+    }
+    node.slot = number;
+    constexpr int64_t Most = std::numeric_limits<NarrowLink>::max();
+    const int64_t skip = node.next - static_cast<int64_t>(i);
+    isWide |= skip < 0 || skip > Most || number > Most;
   }
-  const auto bytes = static_cast<int64_t>(nodes.size() * sizeof(TreeNode<T>));
+  return slots;
+}
+
+/// Nothing but a NaN that goes to the second child is greater than NaN.
+template <class T> TreeKey<T> keyOf(T threshold) {
+  return threshold == threshold ? treeKey(threshold) : ~TreeKey<T>(1);
+}
+
+/// Nodes as the kernel takes them.
+template <class T, class Link>
+Value *packed(Lowering &l, const std::vector<Branch> &nodes, const std::vector<double> *weights) {
+  std::vector<TreeNode<T, Link>> written(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Branch &from = nodes[i];
+    TreeNode<T, Link> &node = written[i];
+    node.slot = static_cast<Link>(from.slot);
+    if (from.next != Branch::Leaf) {
+      node.key = keyOf(static_cast<T>(from.threshold));
+      node.skip = static_cast<Link>(from.next - static_cast<int64_t>(i));
+    } else if (weights) {
+      const auto weight = static_cast<T>((*weights)[from.leaf]);
+      std::memcpy(&node.key, &weight, sizeof node.key);
+    } else {
+      node.key = from.leaf;
+    }
+  }
+  const auto bytes = static_cast<int64_t>(written.size() * sizeof(TreeNode<T, Link>));
   return l.constant(ElementType::UInt8, {bytes}, written.data());
 }
 
@@ -442,12 +510,8 @@ Value *evaluated(Lowering &l, Value *x, Ensemble &ensemble) {
   Value *y = l.make(x->type, {x->shape[0], isPossible ? ensemble.targets : 1});
   if (!isPossible)
     return y;
-  if (ensemble.leaves > TreeLeaves) {
-    l.unsupported("an ensemble of ", ensemble.leaves, " leaves; at most ", TreeLeaves);
-    return y;
-  }
   // Float thresholds that are compared with doubles are floats all the same.
-  std::vector<TreeNode<double>> nodes;
+  std::vector<Branch> nodes;
   std::vector<int32_t> roots;
   ensemble.isDouble |= x->type == ElementType::Float64;
   if (!NodeWriter(l, ensemble, x->shape[1]).write(nodes, roots))
@@ -469,17 +533,36 @@ Value *evaluated(Lowering &l, Value *x, Ensemble &ensemble) {
                                                              [](int32_t n) { return n == 1; });
   for (size_t i = 1; i < starts.size(); ++i)
     starts[i] += starts[i - 1];
+  const auto trees = static_cast<int64_t>(ensemble.roots.size());
+  bool isWide = false;
+  const std::vector<int32_t> slots = numberSlots(nodes, isWide);
   const bool isDouble = x->type == ElementType::Float64;
+  const auto used = static_cast<int64_t>(slots.size());
   const auto length = [](const auto &list) { return Shape{static_cast<int64_t>(list.size())}; };
-  l.emit(KernelId::TreeEnsemble, {y},
-         {x, isDouble ? nodesAs<double, uint64_t>(l, nodes) : nodesAs<float, uint32_t>(l, nodes),
-          l.constantOf(length(roots), roots), l.constantOf(length(starts), starts),
-          l.constantOf(length(targets), targets),
-          isDouble ? l.constantOf(length(weights), weights)
-                   : l.constantOf(length(weights), narrowed<float>(weights))},
-         {code(x->type), x->shape[0], x->shape[1], static_cast<int64_t>(roots.size()),
-          ensemble.targets, number(ensemble.aggregate), isSingle});
-  l.planner.countMultiplyAdds(static_cast<uint64_t>(x->shape[0]) * roots.size() * 8);
+  const std::vector<double> *single = isSingle ? &weights : nullptr;
+  Value *packedNodes = isDouble ? packed<double, WideLink>(l, nodes, single)
+                       : isWide ? packed<float, WideLink>(l, nodes, single)
+                                : packed<float, NarrowLink>(l, nodes, single);
+  Value *workspace = l.make(isDouble ? ElementType::UInt64 : ElementType::UInt32,
+                            {treeWorkspace(x->shape[0], used)});
+  Values reads{x,
+               packedNodes,
+               l.constantOf(length(roots), roots),
+               l.constantOf(length(slots), slots),
+               nullptr,
+               nullptr,
+               nullptr,
+               workspace};
+  if (!isSingle) {
+    reads[4] = l.constantOf(length(starts), starts);
+    reads[5] = l.constantOf(length(targets), targets);
+    reads[6] = isDouble ? l.constantOf(length(weights), weights)
+                        : l.constantOf(length(weights), narrowed<float>(weights));
+  }
+  l.emit(KernelId::TreeEnsemble, {y}, reads,
+         {code(x->type), isWide, x->shape[0], x->shape[1], trees, ensemble.targets,
+          number(ensemble.aggregate), used});
+  l.planner.countMultiplyAdds(static_cast<uint64_t>(x->shape[0]) * ensemble.roots.size() * 8);
   return y;
 }
 
