@@ -8,7 +8,6 @@
 #include "core/component.h"
 #include "core/registry.h"
 #include "engine/backends.h"
-#include "transport/builtin.h"
 
 #include <mlbridge/engine.h>
 
@@ -46,15 +45,15 @@ bool isOwn(std::string_view scheme) {
   return std::find(std::begin(Own), std::end(Own), scheme) != std::end(Own);
 }
 
-/// False for a scheme of our own whose part the program doesn't link.
+/// False for a scheme of our own whose part the program doesn't link. A connection's transport is
+/// found, or not, when that is opened.
 bool isLinked(std::string_view scheme) {
-  return scheme == "native" ? openNative != nullptr
-         : scheme == "aot"  ? openCompiled != nullptr
-         : scheme == "grpc" ? openRemote != nullptr
-         : scheme == "pipe" ? openRemote != nullptr && pipeTransport != nullptr
-         : scheme == "shm"  ? openRemote != nullptr && shmTransport != nullptr
-         : scheme == "unix" ? openRemote != nullptr && unixTransport != nullptr
-                            : true;
+  if (scheme == "native")
+    return openNative != nullptr;
+  if (scheme == "aot")
+    return openCompiled != nullptr;
+  const bool connects = scheme == "grpc" || scheme == "pipe" || scheme == "shm" || scheme == "unix";
+  return !connects || openRemote != nullptr;
 }
 
 Status checkLinked(std::string_view scheme) {
