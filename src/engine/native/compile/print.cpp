@@ -79,9 +79,16 @@ uint64_t aligned(uint64_t bytes) { return (bytes + 63) & ~uint64_t(63); }
 /// How source calls a kernel: "Gemm<F32>", "F32FromF16<Isa>", or the plain name.
 std::string expressionOf(native::KernelId kernel) {
   const std::string name = native::nameOf(kernel);
-  if (kernel < native::KernelId::F32FromF16)
+#define MLBRIDGE_CASE(id) case native::KernelId::id:
+  switch (kernel) {
+    MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_CASE)
+    return name + "<Isa>";
+    MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_CASE)
+    return name;
+  default:
     return name.substr(0, name.size() - 3) + "<" + name.substr(name.size() - 3) + ">";
-  return kernel <= native::KernelId::IntegerGemm ? name + "<Isa>" : name;
+  }
+#undef MLBRIDGE_CASE
 }
 
 class Printer {
