@@ -225,6 +225,18 @@ def test_a_batch_of_none_and_lengths_that_change(tmp_path: Path) -> None:
         assert found.shape == (shape[0], 4, shape[2])
 
 
+@pytest.mark.parametrize("corner", [2.0**53, 1e30, np.inf, np.nan])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_corners_far_outside_make_what_is_extrapolated(
+    mode: str, corner: float, tmp_path: Path
+) -> None:
+    weights = [np.array([corner] * 4, np.float32), np.array([2, 2], np.float32)]
+    attributes = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    made = model("Resize", (4, 4), weights, mode=mode, extrapolation_value=7.0, **attributes)
+    found = of_mlbridge(f"native:{saved(made, tmp_path)}", np.ones((4, 4), np.float32))[0]
+    np.testing.assert_array_equal(found, np.full((8, 8), 7, np.float32))
+
+
 ONES = np.ones((4, 2, 3), np.float32)
 
 

@@ -92,7 +92,8 @@ Value *resizeAxis(Lowering &l, const Resizing &r, Value *x, int64_t axis, int64_
     const bool isOutside = r.coordinates == Crop && !(place >= 0 && place <= n - 1);
     const double base = isNearest ? r.round(place) : std::ceil(place) - 1;
     double sum = 0;
-    for (double index = base + first; index < base + first + taps; ++index) {
+    for (int64_t tap = 0; tap < static_cast<int64_t>(taps); ++tap) {
+      const double index = base + first + static_cast<double>(tap);
       const bool isThere = index >= 0 && index < n;
       const double weight = isNearest ? 1 : r.weight((index - place) * shrunk);
       weights.push_back(isThere || !r.excludes ? weight : 0);
