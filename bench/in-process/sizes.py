@@ -70,7 +70,7 @@ class Sizes:
             return kilobytes(component, self.folder / "component.so")
         definition = f"-DCOMPILED={NAME}_model" if objects else "-DNOTHING"
         parts = [f"-Wl,--undefined=mlbridge_link_{part}" for part in PARTS[engine]]
-        library = (*parts, self.build / "src/libmlbridge.a")
+        library: tuple[str | Path, ...] = (*parts, self.build / "src/libmlbridge.a")
         without = self._without() if engine == "base" else self._base()
         return self._plugin(engine, (*objects, *library), definition) - without
 

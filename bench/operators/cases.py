@@ -65,6 +65,11 @@ class Case:
         return b"".join(np.ascontiguousarray(value).tobytes() for value in self.inputs.values())
 
 
+def int64(*numbers: int) -> Array:
+    """A list as operators take shapes and axes."""
+    return np.array(numbers, np.int64)
+
+
 class Maker:
     """Makes the cases of one size."""
 
@@ -170,8 +175,8 @@ class Maker:
             yield self.case("Where", dtype, chosen, x, self.values(dtype, ()), what="scalar")
             yield self.case("Where", dtype, self.values(BOOL, (self.side, 1)), x, y, what="rows")
             if dtype != BOOL:
-                low, high = self.values(dtype, (), 0, 0), self.values(dtype, (), 2, 2)
-                yield self.case("Clip", dtype, x, low, high, constants=(1, 2))
+                bounds = (self.values(dtype, (), 0, 0), self.values(dtype, (), 2, 2))
+                yield self.case("Clip", dtype, x, *bounds, constants=(1, 2))
 
     def indices(self, shape: Sequence[int], most: int) -> Array:
         return self.numbers.integers(0, most, shape).astype(I64)
@@ -179,7 +184,6 @@ class Maker:
     def movement(self) -> Iterator[Case]:
         side, half = self.side, max(self.side // 2, 1)
         quarter = side // 4
-        int64 = lambda *numbers: np.array(numbers, np.int64)  # noqa: E731
         for dtype in (F32, F64, F16, I64, U8, BOOL):
             x, flat = self.square(dtype), self.values(dtype, (self.size,))
             deep = flat.reshape(4, quarter, 4, quarter)
@@ -332,7 +336,7 @@ class Maker:
             yield self.case("LinearRegressor", dtype, x, domain=ml, coefficients=weights)
             yield self.case("Imputer", F32, self.square(F32), domain=ml, imputed_value_floats=[1.0])
         keys = list(range(-3, 4))
-        labels = {"keys_int64s": keys, "values_int64s": keys[::-1]}
+        labels: dict[str, Any] = {"keys_int64s": keys, "values_int64s": keys[::-1]}
         yield self.case("LabelEncoder", I64, self.square(I64), domain=ml, **labels)
 
     def all(self) -> Iterator[Case]:

@@ -58,8 +58,9 @@ typedef struct mlb_aot_model {
   uint64_t nodes_size;         /* number of them */
   /* Reentrant. weights: weights_size bytes. workspace: workspace_size bytes, of this call alone,
    * without meaning before and after. inputs and outputs: a buffer for each, dense, row-major. All
-   * are aligned to 64 bytes. left: nanoseconds until the deadline, which the network's loops check;
-   * UINT64_MAX for none. Allocates nothing. */
+   * are aligned to 64 bytes, and 64 bytes of no meaning behind each but the weights may be read.
+   * left: nanoseconds until the deadline, which the network's loops check; UINT64_MAX for none.
+   * Allocates nothing. */
   int32_t (*evaluate)(const void *weights, void *workspace, void *const *inputs,
                       void *const *outputs, uint64_t left);
 } mlb_aot_model;

@@ -67,6 +67,31 @@ TEST(Compiled, ALinkedModelIsOpenedByItsName) {
   EXPECT_NE(failed.message().find("Gather 'g'"), std::string::npos);
 }
 
+int32_t readBehind(const void *, void *workspace, void *const *inputs, void *const *outputs,
+                   uint64_t) {
+  const auto *x = static_cast<const uint8_t *>(inputs[0]) + 64;
+  const auto *y = static_cast<const uint8_t *>(outputs[0]) + 64;
+  const auto *w = static_cast<const uint8_t *>(workspace) + 64;
+  volatile int sum = 0;
+  for (int i = 0; i < 64; ++i)
+    sum = sum + x[i] + y[i] + w[i];
+  return 0;
+}
+
+TEST(Compiled, MemoryBehindBuffersMayBeRead) {
+  static const int64_t Sixteen[] = {16};
+  static const mlb_aot_tensor Full = {text("x"), uint32_t(ElementType::Float32), 1, Sixteen};
+  static mlb_aot_model Model = tableOf("reads behind");
+  Model.inputs = Model.outputs = &Full;
+  Model.workspace_size = 64;
+  Model.evaluate = readBehind;
+  ASSERT_TRUE(registerCompiled(&Model));
+  const TensorSpec x = TensorSpec::of<float>("x", {16});
+  Runner runner = open("aot:reads behind", {{x}, {x}});
+  ASSERT_TRUE(runner.status()) << runner.status().toString();
+  EXPECT_TRUE(runner.evaluate());
+}
+
 TEST(Compiled, UnknownNamesAreNotFound) {
   const Model model = Model::open("aot:lonked");
   EXPECT_EQ(model.status().code(), Code::NotFound);

@@ -173,16 +173,19 @@ public:
       return s;
     for (const auto *specs : {&compiled_->signature.inputs, &compiled_->signature.outputs})
       for (const TensorSpec &spec : *specs) {
-        Expected<Tensor> tensor = Tensor::make(spec, spec.shape);
-        if (!tensor)
-          return tensor.status();
-        addresses_.push_back(tensor->view().data);
-        tensors_.push_back(std::move(*tensor));
+        const size_t count = *spec.count();
+        Buffer memory; // a Tensor has no bytes behind it that may be read
+        if (Status s = memory.resize(std::max<size_t>(count * sizeOf(spec.type), 1)); !s)
+          return s.withContext("tensor '" + spec.name + "'");
+        std::memset(memory.data(), 0, memory.size());
+        addresses_.push_back(memory.data());
+        views_.push_back({spec.type, memory.data(), count, spec.shape});
+        memories_.push_back(std::move(memory));
       }
     return Status();
   }
 
-  TensorView input(size_t index) override { return tensors_[index].view(); }
+  TensorView input(size_t index) override { return views_[index]; }
   Expected<TensorView> resize(size_t index, Span<const int64_t>) override { return input(index); }
 
   Status evaluate(Duration left) override {
@@ -197,7 +200,7 @@ public:
   }
 
   TensorView output(size_t index) override {
-    return tensors_[compiled_->signature.inputs.size() + index].view();
+    return views_[compiled_->signature.inputs.size() + index];
   }
 
 private:
@@ -213,7 +216,8 @@ private:
 
   const std::shared_ptr<const Compiled> compiled_;
   Buffer workspace_;
-  std::vector<Tensor> tensors_; ///< inputs, then outputs
+  std::vector<Buffer> memories_; ///< of inputs, then of outputs, as those that follow
+  std::vector<TensorView> views_;
   std::vector<void *> addresses_;
 };
 

@@ -78,7 +78,7 @@ uint64_t aligned(uint64_t bytes) { return (bytes + 63) & ~uint64_t(63); }
 
 /// How source calls a kernel: "Gemm<F32>", "F32FromF16<Isa>", or the plain name.
 std::string expressionOf(native::KernelId kernel) {
-  const std::string name = native::nameOf(kernel);
+  std::string name = native::nameOf(kernel);
 #define MLBRIDGE_CASE(id) case native::KernelId::id:
   switch (kernel) {
     MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_CASE)

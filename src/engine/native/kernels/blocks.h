@@ -80,7 +80,9 @@ MLBRIDGE_SHARED void computeRow(void *to, const void *as, int64_t strideA, const
     y[i] = static_cast<To>(F::apply(a[i * strideA], b[i * strideB]));
 #else
   for (; n > 0; n -= Block, y += Block, a += strideA * Block, b += strideB * Block)
+#ifndef __clang__ // which doesn't know it
 #pragma GCC ivdep
+#endif
     for (int64_t k = 0; k < Block; ++k)
       y[k] = static_cast<To>(F::apply(a[k], b[k]));
 #endif

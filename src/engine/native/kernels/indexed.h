@@ -96,7 +96,7 @@ inline void ScatterNd(Operands o, Parameters p) {
 template <class Element, class Part>
 MLBRIDGE_INLINE void multiplyMatrices(Element *y, const Element *a, const Element *b, int64_t m,
                                       int64_t k, int64_t n) {
-  constexpr int64_t Parts = 4, Each = sizeof(Part) / sizeof(Element);
+  constexpr int64_t Parts = 4, Bytes = sizeof(Part), Each = Bytes / int64_t{sizeof(Element)};
   for (int64_t row = 0; row < m; ++row, y += n, a += k) {
     int64_t first = 0;
     for (; first + Parts * Each <= n; first += Parts * Each) {

@@ -382,7 +382,7 @@ inline void NonZero(Operands o, Parameters p) {
           y[d * n + filled] = at[d];
         filled += isNonZero(x + row * last + i, p[2] != 0);
       }
-      for (int64_t d = rank - 1; d-- > 0 && ++at[d] == p[4 + d];)
+      for (int64_t d = rank - 2; d >= 0 && ++at[d] == p[4 + d]; --d)
         at[d] = 0;
     }
   });

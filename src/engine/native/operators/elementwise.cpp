@@ -50,7 +50,7 @@ Status thresholdedRelu(Lowering &l) {
   return activate(l, KernelId::ThresholdedReluF32, l.real("alpha", 1));
 }
 
-/// Of an integer alone.
+/// The operator takes an integer alone.
 Value *integerUnary(Lowering &l, IntegerOp op, Value *x) {
   if (isIn(x->type, UInts)) {
     const int64_t one = 1;

@@ -15,17 +15,17 @@ namespace {
 enum GemmParameter : size_t { CRow = 6, CColumn = 7, Alpha = 8, Beta = 9, Applied = 10 };
 
 /// The right side of a product as Gemm takes it: matrices [k, n] and their strides.
-struct Right {
+struct RightSide {
   Value *value;
   int64_t stride; ///< as Gemm's parameter
   int64_t apart;  ///< from one matrix to the next
 };
 
-/// Of `batch` matrices one after the other, for m rows of the left side. Constant ones are packed
-/// once and for all; others where that takes less time than it saves. (Of few rows by a transposed
-/// matrix the sums are added in another order than of many.)
-Right rightSide(Lowering &l, Value *b, int64_t m, int64_t k, int64_t n, bool isTransposed,
-                int64_t batch) {
+/// The right side of `batch` matrices one after the other, for m rows of the left one. Constant
+/// ones are packed once and for all; others where that takes less time than it saves. (Of few rows
+/// by a transposed matrix the sums are added in another order than of many.)
+RightSide rightSide(Lowering &l, Value *b, int64_t m, int64_t k, int64_t n, bool isTransposed,
+                    int64_t batch) {
   constexpr int64_t FewDots = 4, FewRowBytes = 256, FewBytes = 1 << 16;
   const bool byColumns = packedByColumns(k, n);
   if (!b->isConstant()) {
@@ -125,7 +125,7 @@ Status gemm(Lowering &l) {
       return l.give(y);
   if (transA && m > 1 && k > 1)
     a = transpose(l, a, {1, 0});
-  const Right right = rightSide(l, b, m, k, n, transB, 1);
+  const RightSide right = rightSide(l, b, m, k, n, transB, 1);
   Value *y = l.output(0, a->type, {m, n});
   l.emit(pick(KernelId::GemmF32, a->type), {y}, {a, right.value, c},
          {m, k, n, k, right.stride, n, cRow, cColumn, real(alpha), real(c ? beta : 0),
@@ -369,7 +369,7 @@ Value *matmul(Lowering &l, Value *a, Value *b, bool transB, double alpha) {
   // One matrix b for the whole batch of a is one product of many rows.
   const bool joins = matrices == 1;
   const int64_t rows = joins ? f.m * product(f.batch, 0, f.batch.size()) : f.m;
-  const Right right = rightSide(l, b, rows, f.k, f.n, transB, matrices);
+  const RightSide right = rightSide(l, b, rows, f.k, f.n, transB, matrices);
   Value *y = l.make(a->type, f.result);
   Integers p{
       rows, f.k, f.n, f.k, right.stride, f.n, 0, 0, real(alpha), real(0), number(Activation::None),
