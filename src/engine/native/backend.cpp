@@ -31,12 +31,13 @@ struct Bound {
   bool decides() const { return !plan->decisions.empty(); }
 };
 
+/// What is marked cold isn't part of an evaluation, and is compiled for size.
 class NativeRunner final : public RunnerBackend {
 public:
   NativeRunner(std::shared_ptr<Network> network, const Signature &bound)
       : network_(std::move(network)), signature_(bound) {}
 
-  Status create(const Deadline &deadline) {
+  [[gnu::cold]] Status create(const Deadline &deadline) {
     inputs_.resize(signature_.inputs.size());
     outputs_.resize(signature_.outputs.size());
     bool areSized = true;
@@ -109,7 +110,7 @@ private:
   }
 
   /// Takes memory for a declared maximum, so that lengths up to it don't move the buffer.
-  static Status reserveMost(Slot &slot, const TensorSpec &spec) {
+  [[gnu::cold]] static Status reserveMost(Slot &slot, const TensorSpec &spec) {
     constexpr size_t Most = size_t(1) << 26;
     Shape longest = spec.shape;
     for (size_t i = 0; i < longest.size(); ++i)
@@ -135,8 +136,8 @@ private:
     return nullptr;
   }
 
-  Expected<Bound *> make(const Deadline &deadline, const Settled &settled,
-                         Span<const uint8_t> values) {
+  [[gnu::cold]] Expected<Bound *> make(const Deadline &deadline, const Settled &settled,
+                                       Span<const uint8_t> values) {
     std::vector<Shape> shapes;
     for (const Slot &input : inputs_)
       shapes.push_back(input.shape);
@@ -157,7 +158,7 @@ private:
   }
 
   /// Makes a program for the inputs' shapes: the active one, or the one that decides which it is.
-  Status prepare(const Deadline &deadline) {
+  [[gnu::cold]] Status prepare(const Deadline &deadline) {
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (!inputs_[i].isSized)
         return {Code::InvalidArgument,
@@ -222,7 +223,7 @@ private:
   }
 
   /// Gives its results their place, and links it.
-  Status activate(Bound &bound) {
+  [[gnu::cold]] Status activate(Bound &bound) {
     const Plan &plan = *bound.plan;
     bool moved = false;
     const auto grow = [&moved](Buffer &buffer, size_t size) {
@@ -252,7 +253,7 @@ private:
     return bound.program.isEmpty() ? link(bound) : Status();
   }
 
-  Status link(Bound &bound) {
+  [[gnu::cold]] Status link(Bound &bound) {
     std::vector<uint8_t *> inputs, outputs;
     for (Slot &input : inputs_)
       inputs.push_back(input.memory.data());
@@ -277,8 +278,8 @@ public:
   explicit NativeModel(std::shared_ptr<Network> network) : network_(std::move(network)) {}
   const Metadata &metadata() const override { return network_->metadata(); }
   const Signature *signature() const override { return &network_->signature(); }
-  Expected<std::unique_ptr<RunnerBackend>> newRunner(const Signature &bound, const CallContext &,
-                                                     Duration deadline) override {
+  [[gnu::cold]] Expected<std::unique_ptr<RunnerBackend>>
+  newRunner(const Signature &bound, const CallContext &, Duration deadline) override {
     auto runner = std::make_unique<NativeRunner>(network_, bound);
     if (Status s = runner->create(Deadline::after(deadline)); !s)
       return s;
@@ -292,8 +293,8 @@ private:
 } // namespace
 } // namespace native
 
-Expected<std::shared_ptr<ModelBackend>> openNative(const Uri &uri, const OpenOptions &options,
-                                                   const Span<const uint8_t> *model) {
+[[gnu::cold]] Expected<std::shared_ptr<ModelBackend>>
+openNative(const Uri &uri, const OpenOptions &options, const Span<const uint8_t> *model) {
   if (Status s = uri.allowOnly({"memory"}); !s)
     return s;
   if (const auto wanted = wantedInstructionSet(); !wanted)

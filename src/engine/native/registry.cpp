@@ -67,7 +67,7 @@ Status checkAttributes(const Operator &op, const onnx::Node &node) {
   for (const onnx::Attribute &attribute : node.attributes) {
     if (attribute.name == "consumed_inputs") // a hint, until version 5
       continue;
-    std::string_view known = op.attributes;
+    std::string_view known = op.attributes ? op.attributes : "";
     while (!known.empty() && known.substr(0, known.find(' ')) != attribute.name)
       known.remove_prefix(std::min(known.find(' '), known.size() - 1) + 1);
     if (known.empty())

@@ -28,7 +28,7 @@ struct Operator {
   template <size_t N, size_t M>
   constexpr Operator(const char (&name)[N], uint8_t first, const char (&inputs)[M], uint16_t types,
                      uint8_t outputs, bool halfAsFloat, Status (*lower)(Lowering &),
-                     const char *attributes = "", uint8_t deciding = 0)
+                     const char *attributes = nullptr, uint8_t deciding = 0)
       : first(first), outputs(outputs), types(types), halfAsFloat(halfAsFloat), deciding(deciding),
         lower(lower), attributes(attributes) {
     for (size_t i = 0; i < N; ++i)
@@ -49,7 +49,7 @@ struct Operator {
   bool halfAsFloat; ///< float16 is computed as float32 and rounded
   uint8_t deciding; ///< inputs on whose values shapes depend, a bit for each, and SelfDeciding
   Status (*lower)(Lowering &);
-  const char *attributes; ///< names with blanks between them; others are refused
+  const char *attributes; ///< names with blanks between them, or null; others are refused
 };
 constexpr uint8_t AnyNumber = 0xff; ///< of outputs
 /// The length of a result depends on what the operator finds in its input.
