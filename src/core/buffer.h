@@ -47,9 +47,9 @@ public:
     const size_t whole = (wanted + Padding + HugePage - 1) / HugePage * HugePage - Padding;
     if (isLarge && whole - wanted <= wanted / 8)
       wanted = whole;
-    void *fresh =
-        wanted < capacity ? nullptr : std::aligned_alloc(isLarge ? HugePage : 64, wanted + Padding);
-    if (!fresh)
+    void *fresh = nullptr;
+    if (wanted < capacity ||
+        ::posix_memalign(&fresh, isLarge ? HugePage : 64, wanted + Padding) != 0)
       return makeError(Code::LimitExceeded, "no memory for ", capacity, " bytes");
     if (isLarge)
       (void)::madvise(fresh, wanted + Padding, MADV_HUGEPAGE);

@@ -14,6 +14,8 @@
 #include "elementwise.h"
 #include "sizes.h"
 
+#include <type_traits>
+
 namespace mlbridge::native::kernels {
 
 /// The operations on a sum: y = alpha sum + beta c, and Relu.
@@ -142,10 +144,15 @@ MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t m, const E *b,
       for (int w = 0; w < W; w += WN)
         tile<V, MN, WN, S, CN>(a + row * rowStride, rowStride, m - row, b + w * V::Lanes, bStride,
                                k, e, row, column + w * V::Lanes, n);
-  for (; row < m; ++row)
-    for (int w = 0; w < W; w += W1)
-      tile<V, 1, W1, S, C1>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, bStride, k, e, row,
-                            column + w * V::Lanes, n);
+  const auto oneByOne = [&](auto stride) MLBRIDGE_ALWAYS {
+    for (; row < m; ++row)
+      for (int w = 0; w < W; w += W1)
+        tile<V, 1, W1, S, C1>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, stride, k, e,
+                              row, column + w * V::Lanes, n);
+  };
+  if (W == 1 && bStride == V::Lanes)
+    return oneByOne(std::integral_constant<int64_t, V::Lanes>());
+  oneByOne(bStride);
 }
 
 /// True if products of V have code for each number of panels: those of float.

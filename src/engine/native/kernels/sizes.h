@@ -97,7 +97,7 @@ void packGemm(Element *packed, const Element *b, int64_t k, int64_t n, int64_t r
   };
   if (packedByColumns(k, n))
     return lines(b, n, columnStride, k, rowStride);
-  for (int64_t first = 0; first < n; first += Lanes * PanelsOfBlock) {
+  for (int64_t first = 0; first < n && k; first += Lanes * PanelsOfBlock) {
     const int64_t left = n - first;
     const int64_t count = left < Lanes * PanelsOfBlock ? left : Lanes * PanelsOfBlock;
     lines(b + first * columnStride, k, rowStride, count, columnStride);
