@@ -231,8 +231,9 @@ def test_corners_far_outside_make_what_is_extrapolated(
     mode: str, corner: float, tmp_path: Path
 ) -> None:
     weights = [np.array([corner] * 4, np.float32), np.array([2, 2], np.float32)]
-    attributes = {"coordinate_transformation_mode": "tf_crop_and_resize"}
-    made = model("Resize", (4, 4), weights, mode=mode, extrapolation_value=7.0, **attributes)
+    attributes: dict[str, Any] = {"mode": mode, "extrapolation_value": 7.0}
+    attributes["coordinate_transformation_mode"] = "tf_crop_and_resize"
+    made = model("Resize", (4, 4), weights, **attributes)
     found = of_mlbridge(f"native:{saved(made, tmp_path)}", np.ones((4, 4), np.float32))[0]
     np.testing.assert_array_equal(found, np.full((8, 8), 7, np.float32))
 
