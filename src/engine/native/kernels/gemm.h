@@ -14,8 +14,6 @@
 #include "elementwise.h"
 #include "sizes.h"
 
-#include <type_traits>
-
 namespace mlbridge::native::kernels {
 
 /// The operations on a sum: y = alpha sum + beta c, and Relu.
