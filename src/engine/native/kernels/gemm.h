@@ -16,6 +16,11 @@
 
 namespace mlbridge::native::kernels {
 
+/// A number that the compiler knows.
+template <int64_t N> struct Constant {
+  constexpr operator int64_t() const { return N; }
+};
+
 /// The operations on a sum: y = alpha sum + beta c, and Relu.
 template <class E> struct Epilogue {
   E *y;
@@ -149,7 +154,7 @@ MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t m, const E *b,
                               row, column + w * V::Lanes, n);
   };
   if (W == 1 && bStride == V::Lanes)
-    return oneByOne(std::integral_constant<int64_t, V::Lanes>());
+    return oneByOne(Constant<V::Lanes>());
   oneByOne(bStride);
 }
 
