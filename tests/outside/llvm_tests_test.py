@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -70,7 +71,8 @@ def test_files_with_a_marker_that_llvm_itself_gets_wrong_are_no_inputs(tmp_path:
     path = tmp_path / "marker.ll"
     path.write_text("\n".join([*lines, "  ret void", "}", ""]))
     stock = ["llc-22", "-verify-machineinstrs", str(path), "-o", "/dev/null"]
-    said = subprocess.run(stock, capture_output=True, text=True, check=False).stderr
+    quick = {**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"}  # it ends by a crash, which is known
+    said = subprocess.run(stock, capture_output=True, text=True, check=False, env=quick).stderr
     assert "Using an undefined physical register" in said and "$fp" in said
     assert llvm_tests.codegen(path, [way("register-allocation", "random", 1)]) == []
 

@@ -25,7 +25,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .. import files
-from ..llvm_channel.guardian import ENDING, SIGNALS, Guardian, end
+from ..llvm_channel.guardian import ENDING, SIGNALS, Guardian, terminate
 from ..llvm_channel.pair import ChannelPair
 from ..optimizations import OPTIMIZATIONS
 from ..outputs import write_whole
@@ -238,7 +238,7 @@ class Answering(threading.Thread):
         except Exception as error:  # whatever it is, nobody answers any more
             self.failure = str(error) or type(error).__name__
         if self.failure and self.compiler is not None:
-            end(self.compiler.signal)
+            terminate(self.compiler.signal)
 
     def finish(self) -> dict[str, Any]:
         """End once the compiler has ended, and return the statistics."""
@@ -297,8 +297,8 @@ def write_statistics(path: str, code: int, statistics: dict[str, dict[str, Any]]
 
 
 def supervised(body: Callable[[], int], guardian: Guardian) -> tuple[int, str]:
-    """Run `body` in a process of its own, and return the exit code and how the process was ended if
-    not by `body`: then the guardian ends the compilers, else itself.
+    """Run `body` in a process of its own; its exit code, and how the process was ended if `body`
+    didn't return. In that case the guardian ends the compilers. Either way it has ended afterwards.
 
     A policy may end its process, with 0: the build must not take that for the compiler's success.
     """

@@ -26,8 +26,9 @@ class Guardian:
     """A process that outlives this one, to end the compilers that it leaves and their channels.
 
     Without a host a compiler would wait for ever. (The kernel's own signal at a parent's death does
-    not reach the compilers that a driver starts.) Nothing else may end them: a compiler removes
-    what it has half written at its first signal, and a second one kills it while it does.
+    not reach the compilers that a driver starts.) Once the host is gone nothing else may end them:
+    a compiler removes what it has half written at its first signal, and a second one kills it while
+    it does. Any thread may call hold(), process() and compiler(), which don't wait.
     """
 
     def __init__(self, bases: list[str], folder: str | None = None) -> None:
@@ -82,11 +83,12 @@ class Guardian:
         self._tell(_line("process", process, *channel[0], *channel[1]))
 
     def done(self) -> None:
-        """End the guardian: all is well."""
+        """End the guardian, and wait for that: all is well."""
         self._finish(b"done\n")
 
     def end(self) -> None:
-        """End the compilers and their channels now; wait for that."""
+        """End the compilers and their channels now, and wait for that: ENDING for each channel, and
+        once for all compilers, at most."""
         self._finish(b"end\n")
 
     def _tell(self, line: bytes) -> None:
@@ -119,14 +121,15 @@ def _end_processes(lines: list[bytes]) -> None:
             elif not channel or uses(process, *zip(channel[::2], channel[1::2], strict=True)):
                 processes.append(process)
     leaders = {leader.number for leader in groups}
-    end(
+    terminate(
         *(leader.signal_group for leader in groups),
         *(one.signal for one in processes if one.group not in leaders),
     )
 
 
-def end(*signals: Callable[[int], bool]) -> None:
-    """End processes, each by one signal, so that they may first remove what they have written.
+def terminate(*signals: Callable[[int], bool]) -> None:
+    """End processes by SIGTERM, at which they may remove what they have written, and by SIGKILL if
+    they are there after ENDING. Waits for them.
 
     A function sends its processes a signal, and gives False if there is none of them any more.
     """
