@@ -30,8 +30,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
 import loops as random_loops
 from onnx_text import network
-from trees import constants as tree_constants
-from trees import descent, leaves
+from trees import NO_LIMIT, ensemble, leaves, pruned
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = 26
@@ -115,7 +114,7 @@ def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
     inputs = ", ".join(f"float[{COLUMNS}] {row}" for row in PARTS)
     graph = f"""
 "loop-distribution-distribute" ({inputs}, int64 checks) => (int64 distribute)
-<float zero = {{0}}, float one = {{1}}, int64 two = {{2}}, int64[1] flat = {{1}},
+<float zero = {{0}}, float one = {{1}}, int64[1] flat = {{1}}, int64[2] row = {{1, {INPUTS}}},
  float scalar_cycles = {{{SCALAR_CYCLES}}}, float vector_cycles = {{{VECTOR_CYCLES}}},
  int64[1] blocks = {{{BLOCKS}}}, int64[1] trips = {{{TRIPS}}}, int64[1] latency = {{{LATENCY}}},
  int64[1] scalar = {{{SCALAR}}}, int64[1] vector = {{{VECTOR}}}> {{
@@ -127,10 +126,10 @@ def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
   waits = Div (whole_latency, computing)
   checks_float = Cast <to = 1> (checks)
   checks_row = Reshape (checks_float, flat)
-  x = Concat <axis = 0> ({", ".join(PARTS)}, checks_row, gain, waits)
-  {descent(DEPTH)}
-  reached = GatherElements <axis = 1> (leaves, at_{DEPTH - 1})
-  total = ReduceSum <keepdims = 0> (reached)
+  values = Concat <axis = 0> ({", ".join(PARTS)}, checks_row, gain, waits)
+  x = Reshape (values, row)
+  sum = ai.onnx.ml.TreeEnsemble (x)
+  total = Squeeze (sum)
   whole_trips = Gather <axis = 0> (whole, trips)
   log_trips = Squeeze (whole_trips)
   is_known = Greater (log_trips, zero)
@@ -143,13 +142,10 @@ def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
   answer = And (is_expected, is_allowed)
   distribute = Cast <to = 7> (answer)
 }}"""
-    constants = {
-        **tree_constants(trees["inputs"], trees["limits"], DEPTH),
-        "leaves": np.array(trees["leaves"], np.float32),
-        "limit": np.float32(trees["limit"]),
-        "few_trips": np.float32(trees["trips"]),
-    }
-    return network(graph, constants)
+    constants = {"limit": np.float32(trees["limit"]), "few_trips": np.float32(trees["trips"])}
+    each = zip(trees["inputs"], trees["limits"], trees["leaves"], strict=True)
+    pruned_trees = [pruned(nodes, limits, [(0, x) for x in given]) for nodes, limits, given in each]
+    return network(graph, constants, trees=ensemble(pruned_trees))
 
 
 def make(trees: Mapping[str, Any], folder: Path) -> None:
@@ -302,7 +298,7 @@ def fit(x: Any, ratios: Any, count: int, quantile: float, rate: float, fewest: i
             value = np.quantile(inside, quantile) * (rate if number else 1) if len(inside) else 0.0
             of_leaves.append(round(float(value) / UNIT) * UNIT)
         trees["inputs"].append(chosen)
-        trees["limits"].append([min(limit, 3e38) for limit in limits])
+        trees["limits"].append([min(limit, NO_LIMIT) for limit in limits])
         trees["leaves"].append(of_leaves)
         expected += np.array(of_leaves)[at]
     return trees

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx_text import network as network_of
-from trees import constants as tree_constants
-from trees import descent, leaves
+from trees import NO_LIMIT, ensemble, leaves, pruned
 
 LOOPS, COLUMNS = 8, 9
 #: Columns of a loop, as examples/tiling has them.
@@ -51,7 +50,7 @@ def scores(x: Any, trees: Mapping[str, Any]) -> Any:
 def grown(x: Any, y: Any, depth: int, fewest: int, among: int, rng: np.random.Generator) -> Trees:
     """A tree whose leaves have the means of y; each node compares one of a few inputs."""
     nodes = (1 << depth) - 1
-    chosen, limits = [0] * nodes, [3e38] * nodes
+    chosen, limits = [0] * nodes, [NO_LIMIT] * nodes
     at = np.zeros(len(x), int)
     for level in range(depth):
         first = (1 << level) - 1
@@ -110,13 +109,20 @@ def fit(
 
 
 def network(trees: Mapping[str, Any], vectors: Sequence[Sequence[int]]) -> onnx.ModelProto:
-    """Chooses one of the vectors."""
-    depth = trees["depth"]
+    """Chooses one of the vectors. Each tree gives the number of a row of `leaves`, which are whole
+    multiples of UNIT."""
+    found = np.round(np.array(trees["leaves"]) / UNIT).astype(np.int8)
+    rows, numbers = np.unique(found.reshape(-1, len(vectors)), axis=0, return_inverse=True)
+    each = zip(trees["inputs"], trees["limits"], numbers.reshape(found.shape[:2]), strict=True)
+    pruned_trees = [
+        pruned(nodes, limits, [(tree, float(row)) for row in of_tree])
+        for tree, (nodes, limits, of_tree) in enumerate(each)
+    ]
     graph = f"""
 "polly-tiling" (float[{LOOPS}, {COLUMNS}] loops) => (int64[{LOOPS}] sizes)
 <int64 nests = {{{NESTS}}}, int64[1] accesses = {{{ACCESSES}}}, int64[1] temporal = {{{TEMPORAL}}},
  int64[1] spatial = {{{SPATIAL}}}, float zero = {{0}}, float half = {{0.5}}, int64 none = {{0}},
- int64 two = {{2}}, int64[1] flat = {{-1}}, int64[2] column = {{{SEEN}, 1}},
+ int64[1] flat = {{-1}}, int64[2] column = {{{SEEN}, 1}}, int64[2] row = {{1, -1}},
  int64[1] rows = {{0}}> {{
   nests_of = Gather <axis = 1> (loops, nests)
   exists = Greater (nests_of, zero)
@@ -141,22 +147,22 @@ def network(trees: Mapping[str, Any], vectors: Sequence[Sequence[int]]) -> onnx.
   table = Concat <axis = 1> (seen, strided, shares)
   flat_table = Reshape (table, flat)
   depth = Cast <to = 1> (count)
-  x = Concat <axis = 0> (flat_table, depth)
-  {descent(depth)}
-  leaf = Reshape (at_{depth - 1}, flat)
-  where = Add (leaf, first_leaves)
-  values = Gather <axis = 0> (leaves, where)
+  compared = Concat <axis = 0> (flat_table, depth)
+  x = Reshape (compared, row)
+  reached = ai.onnx.ml.TreeEnsemble (x)
+  numbers = Cast <to = 7> (reached)
+  leaf = Reshape (numbers, flat)
+  units = Gather <axis = 0> (leaves, leaf)
+  values = Cast <to = 1> (units)
   total = ReduceSum <keepdims = 0> (values, rows)
   score = Add (total, margins)
   best = ArgMin <axis = 0, keepdims = 0> (score)
   sizes = Gather <axis = 0> (vectors, best)
 }}"""
     constants = {
-        **tree_constants(trees["inputs"], trees["limits"], depth),
-        "leaves": np.array(trees["leaves"], np.float32).reshape(-1, len(vectors)),
-        "margins": np.array(trees["margins"], np.float32),
+        "leaves": rows,
+        "margins": np.array(trees["margins"], np.float32) / np.float32(UNIT),
         "vectors": np.array(vectors, np.int64),
-        "first_leaves": np.arange(len(trees["inputs"]), dtype=np.int64) << depth,
         "behind": np.arange(1, SEEN + 1, dtype=np.int64),
     }
-    return network_of(graph, constants)
+    return network_of(graph, constants, trees=ensemble(pruned_trees))

@@ -221,11 +221,11 @@ def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
         logs = list((place / "log").glob("*.trials.json")) if (place / "log").is_dir() else []
         log = json.loads(logs[0].read_text(encoding="utf-8")) if len(logs) == 1 else {"trials": []}
         if ran.code != 0 or not log["trials"]:
-            said = ran.stderr.text.partition("phase-ordering: ")[2].split("\n")[0] or ran.reason
-            said = re.sub(
-                r"candidate '(\d+)'", lambda m: f"candidate '{wanted[int(m[1])].name}'", said
+            why = ran.stderr.text.partition("phase-ordering: ")[2].split("\n")[0] or ran.reason
+            why = re.sub(
+                r"candidate '(\d+)'", lambda m: f"candidate '{wanted[int(m[1])].name}'", why
             )
-            raise InvalidModel(f"{bitcode}: clang-22 can't compare candidates: {said}")
+            raise InvalidModel(f"{bitcode}: clang-22 can't compare candidates: {why}")
         return log
 
 

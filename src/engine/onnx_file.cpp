@@ -69,14 +69,18 @@ private:
       (void)((m.number == known.number && (read(m, known.to), true)) || ...);
   }
 
-  /// The next field, unless something is wrong already or here.
-  bool next(Message &m, const char *name) {
+  /// Counts a field. False if something is wrong already or the deadline has passed.
+  bool mayGoOn() {
     // It takes time as well to give memory back.
     constexpr Duration ForPart = std::chrono::nanoseconds(128);
     if (++fields_ % 1024 == 0 && status_ &&
         deadline_.left() <= ForPart * static_cast<int64_t>(parts_))
       status_ = {Code::DeadlineExceeded, "the deadline passed while it was read"};
-    if (!status_)
+    return bool(status_);
+  }
+  /// The next field, unless something is wrong already or here.
+  bool next(Message &m, const char *name) {
+    if (!mayGoOn())
       return false;
     if (m.next())
       return true;
@@ -123,9 +127,12 @@ private:
     std::memcpy(out.data() + before, m.payload.data(), m.payload.size());
   }
 
-  void read(const Message &m, std::vector<int64_t> &out) {
+  void read(Message &m, std::vector<int64_t> &out) {
     if (m.type == Message::Varint) {
       out.push_back(static_cast<int64_t>(m.value));
+      int64_t more[128];
+      for (size_t count; mayGoOn() && (count = m.takeAlike(more)) > 0;)
+        out.insert(out.end(), more, more + count);
       return;
     }
     std::string_view rest = m.payload;

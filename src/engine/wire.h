@@ -34,6 +34,27 @@ public:
     raw = raw.substr(0, raw.size() - rest_.size());
     return whole_;
   }
+  /// Takes the values of Varint fields of the same number that come next, and returns how many: a
+  /// list is thousands of them. It stops before one that is damaged.
+  template <size_t N> size_t takeAlike(int64_t (&out)[N]) {
+    size_t count = 0;
+    const char *at = rest_.data(), *const end = at + rest_.size();
+    while (count < N && number < 16 && at != end && uint8_t(*at) == number << 3) {
+      uint64_t next = 0;
+      bool goesOn = true;
+      const char *byte = at + 1;
+      for (unsigned shift = 0; goesOn && byte != end && shift < 64; shift += 7) {
+        next |= uint64_t(*byte & 0x7f) << shift;
+        goesOn = (*byte++ & 0x80) != 0;
+      }
+      if (goesOn)
+        break;
+      out[count++] = static_cast<int64_t>(next);
+      at = byte;
+    }
+    rest_.remove_prefix(static_cast<size_t>(at - rest_.data()));
+    return count;
+  }
   /// True if all bytes so far were fields.
   bool isWhole() const { return whole_; }
 

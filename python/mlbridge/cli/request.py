@@ -215,14 +215,14 @@ def must_load(compiler: str, optimization: Optimization, options: argparse.Names
     if not version.isdecimal():
         program, version = os.path.basename(compiler), ""
     kind = next((kind for kind, known in PROGRAMS.items() if program in known), None)
-    right = options.llvm if optimization.compiler == "llvm" else optimization.versions[0]
-    is_other = options.plugin is None and version not in ("", str(right))
+    needed = options.llvm if optimization.compiler == "llvm" else optimization.versions[0]
+    is_other = options.plugin is None and version not in ("", str(needed))
     if kind is None or (kind == optimization.compiler and not is_other):
         return
     hint = ""
     if kind == optimization.compiler == "llvm" and version in map(str, optimization.versions):
         hint = f"; add --llvm {version}"
-    known = ", ".join(f"{one}-{right}" for one in PROGRAMS[optimization.compiler])
+    known = ", ".join(f"{one}-{needed}" for one in PROGRAMS[optimization.compiler])
     raise UsageError(
         f"--compiler: {compiler} can't load the plugin of {optimization.name}, which is for "
         f"{known}{hint}"

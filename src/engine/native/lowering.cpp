@@ -202,7 +202,7 @@ Value *Lowering::constant(ElementType type, const Shape &shape, const void *elem
     planner.fail(s);
     return make(type, shape);
   }
-  std::memset(bytes.data(), 0, bytes.size());
+  std::memset(bytes.data() + size, 0, bytes.size() - size);
   if (size)
     std::memcpy(bytes.data(), elements, size);
   return planner.constant(type, shape, std::make_shared<const Buffer>(std::move(bytes)));

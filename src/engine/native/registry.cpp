@@ -14,10 +14,12 @@ bool isIn(ElementType type, uint16_t types) {
 
 const Operator *findOperator(std::string_view domain, std::string_view name, int64_t version) {
   const Operator *best = nullptr;
+  const char initial = name.empty() ? '\0' : name.front(); // tells most rows apart
   const auto look = [&](std::initializer_list<const Span<const Operator> *> families) {
     for (const Span<const Operator> *family : families)
       for (const Operator &op : *family)
-        if (name == op.name && op.first <= version && (!best || op.first > best->first))
+        if (op.name[0] == initial && name == op.name && op.first <= version &&
+            (!best || op.first > best->first))
           best = &op;
   };
   if (domain.empty())

@@ -22,7 +22,7 @@ struct Test {
   int64_t feature = 0;
   double value = 0;
   Child yes = 0, no = 0;
-  size_t firstMember = 0, members = 0;
+  size_t firstMember = 0;
 };
 
 struct Entry {
@@ -34,7 +34,7 @@ struct Entry {
 struct Ensemble {
   bool isDouble = false; ///< thresholds and weights
   std::vector<Test> tests;
-  std::vector<double> members; ///< of Test::firstMember
+  std::vector<double> members; ///< sorted sets, each ended by NaN
   std::vector<Child> roots;
   size_t reached = 0;         ///< tests that have to be below a root
   std::vector<Entry> entries; ///< sorted by leaf
@@ -45,17 +45,17 @@ struct Ensemble {
 /// A node that compares with one threshold; its children are side by side.
 struct Branch {
   double threshold = 0;
-  uint32_t slot = 0;   ///< 2 · feature, plus 1 if a NaN goes to the second child; then its number
-  int32_t next = Leaf; ///< the first child
-  uint32_t leaf = 0;   ///< the number of a leaf
-  static constexpr int32_t Leaf = -1;
+  uint32_t slot = 0; ///< 2 · feature, plus 1 if a NaN goes to the second child; then its number
+  int32_t next = -1; ///< the first child, or -1 - the number of a leaf
 };
 
 /// Turns tests into such nodes.
 class NodeWriter {
 public:
   NodeWriter(Lowering &l, const Ensemble &ensemble, int64_t features)
-      : l_(l), ensemble_(ensemble), features_(features), isUsed_(ensemble.tests.size()) {}
+      : l_(l), ensemble_(ensemble), features_(features), isUsed_(ensemble.tests.size()) {
+    nodes_.reserve(ensemble.roots.size() + 2 * ensemble.tests.size());
+  }
 
   /// `roots` as the kernel takes them: of some trees, and the most steps to a leaf of these.
   bool write(std::vector<Branch> &nodes, std::vector<int32_t> &roots) {
@@ -66,15 +66,16 @@ public:
       int32_t *group = &roots[tree / TreesTogether * Group];
       group[tree++ % TreesTogether] = static_cast<int32_t>(nodes_.size());
       add(1);
-      open_.push_back({nodes_.size() - 1, root, 0});
+      deepest_ = group[TreesTogether];
+      place(nodes_.size() - 1, root, 0);
       for (size_t done = 0; !open_.empty() && l_.status(); ++done) {
         const auto [slot, child, depth] = open_.back();
         open_.pop_back();
         if (done % Checked == 0 && l_.planner.isLate())
           return false;
-        group[TreesTogether] = std::max(group[TreesTogether], depth);
         fill(slot, child, depth);
       }
+      group[TreesTogether] = deepest_;
     }
     for (const auto &[slot, original] : copies_)
       nodes_[slot] = nodes_[original];
@@ -96,7 +97,6 @@ private:
     int32_t depth; ///< at most
   };
   struct Split {
-    std::vector<Interval> intervals;
     uint32_t feature;
     bool nanIsTrue;
     Child yes, no;
@@ -120,11 +120,16 @@ private:
                : double(std::nextafter(static_cast<float>(x), -static_cast<float>(Infinity)));
   }
 
+  /// Puts a child into its node, now or later.
+  void place(size_t slot, Child child, int32_t depth) {
+    deepest_ = std::max(deepest_, depth);
+    if (child < 0)
+      nodes_[slot].next = static_cast<int32_t>(child);
+    else
+      open_.push_back({slot, child, depth});
+  }
+
   void fill(size_t slot, Child child, int32_t depth) {
-    if (child < 0) {
-      nodes_[slot].leaf = static_cast<uint32_t>(-1 - child);
-      return;
-    }
     const auto index = static_cast<size_t>(child);
     const Test &test = ensemble_.tests[index];
     if (isUsed_[index]) {
@@ -142,66 +147,69 @@ private:
       l_.unsupported("a tree that compares feature ", test.feature, "; at most ", Most);
       return;
     }
-    Split split{intervalsOf(test),
-                static_cast<uint32_t>(test.feature),
-                test.mode == Mode::Neq || test.nanIsTrue,
-                test.yes,
-                test.no,
-                depth};
-    for (size_t reached = 1; reached < split.intervals.size(); reached *= 2)
+    divideNumbers(test);
+    if (intervals_.size() == 2)
+      return branch(slot, test, depth + 1);
+    Split split{static_cast<uint32_t>(test.feature), test.mode == Mode::Neq || test.nanIsTrue,
+                test.yes, test.no, depth};
+    for (size_t reached = 1; reached < intervals_.size(); reached *= 2)
       ++split.depth;
-    divide(slot, split, 0, split.intervals.size() - 1);
+    divide(slot, split, 0, intervals_.size() - 1);
   }
 
-  std::vector<Interval> intervalsOf(const Test &test) const {
-    const double x = test.value;
+  /// intervals_ of a test. No number is greater than NaN.
+  void divideNumbers(const Test &test) {
     constexpr double Never = std::numeric_limits<double>::quiet_NaN();
+    const auto set = [&](double most, bool isTrue) {
+      intervals_ = {{most, isTrue}, {Never, !isTrue}};
+    };
+    const double x = test.value;
     const bool hasBefore = x > -std::numeric_limits<double>::infinity(); // not of NaN either
-    std::vector<double> members{x};
+    const double *member = &test.value, *end = member + 1;
     switch (test.mode) {
     case Mode::Leq:
-      return x != x ? none() : std::vector<Interval>{{x, true}, {Never, false}};
+      return set(x, x == x);
     case Mode::Gt:
-      return x != x ? none() : std::vector<Interval>{{x, false}, {Never, true}};
+      return set(x, false);
     case Mode::Lt:
-      return hasBefore ? std::vector<Interval>{{before(x), true}, {Never, false}} : none();
+      return set(hasBefore ? before(x) : Never, hasBefore);
     case Mode::Gte:
-      if (hasBefore)
-        return {{before(x), false}, {Never, true}};
-      return x != x ? none() : all();
+      return set(hasBefore ? before(x) : Never, !hasBefore && x == x);
     case Mode::Member:
-      members.assign(ensemble_.members.begin() + static_cast<ptrdiff_t>(test.firstMember),
-                     ensemble_.members.begin() +
-                         static_cast<ptrdiff_t>(test.firstMember + test.members));
-      std::sort(members.begin(), members.end());
+      for (member = end = &ensemble_.members[test.firstMember]; *end == *end;)
+        ++end;
       break;
     default:
       break;
     }
     const bool isIn = test.mode != Mode::Neq;
-    std::vector<Interval> intervals;
-    for (const double member : members) {
-      if (member != member)
+    intervals_.clear();
+    for (; member != end; ++member) {
+      if (*member != *member)
         continue;
-      if (member > -std::numeric_limits<double>::infinity() &&
-          (intervals.empty() || intervals.back().most < before(member)))
-        intervals.push_back({before(member), !isIn});
-      if (intervals.empty() || intervals.back().most < member)
-        intervals.push_back({member, isIn});
+      if (*member > -std::numeric_limits<double>::infinity() &&
+          (intervals_.empty() || intervals_.back().most < before(*member)))
+        intervals_.push_back({before(*member), !isIn});
+      if (intervals_.empty() || intervals_.back().most < *member)
+        intervals_.push_back({*member, isIn});
     }
-    if (intervals.empty())
-      return isIn ? none() : all();
-    intervals.push_back({Never, !isIn});
-    return intervals;
+    if (intervals_.empty())
+      return set(Never, !isIn);
+    intervals_.push_back({Never, !isIn});
   }
-  /// No number is greater than NaN.
-  static std::vector<Interval> none() {
-    constexpr double Never = std::numeric_limits<double>::quiet_NaN();
-    return {{Never, false}, {Never, true}};
-  }
-  static std::vector<Interval> all() {
-    constexpr double Never = std::numeric_limits<double>::quiet_NaN();
-    return {{Never, true}, {Never, false}};
+
+  /// The node that finds which of two intervals a value is in.
+  void branch(size_t slot, const Test &test, int32_t depth) {
+    const size_t children = nodes_.size();
+    const bool isTrue = intervals_[0].isTrue, nanIsTrue = test.mode == Mode::Neq || test.nanIsTrue;
+    add(2);
+    if (!l_.status())
+      return;
+    nodes_[slot] = {intervals_[0].most,
+                    2 * static_cast<uint32_t>(test.feature) + (isTrue != nanIsTrue),
+                    static_cast<int32_t>(children)};
+    place(children, isTrue ? test.yes : test.no, depth);
+    place(children + 1, isTrue ? test.no : test.yes, depth);
   }
 
   /// Nodes that find the interval of a value among those from `first` to `last`.
@@ -209,24 +217,24 @@ private:
     if (!l_.status())
       return;
     if (first == last) {
-      const bool isTrue = split.intervals[first].isTrue;
+      const bool isTrue = intervals_[first].isTrue;
       size_t &original = split.slots[isTrue];
       if (original) {
         copies_.emplace_back(slot, original);
       } else {
         original = slot;
-        open_.push_back({slot, isTrue ? split.yes : split.no, split.depth});
+        place(slot, isTrue ? split.yes : split.no, split.depth);
       }
       return;
     }
     const size_t middle = first + (last - first) / 2, children = nodes_.size();
     bool nanIsSecond = true; // as far as it can still get where it belongs
     for (size_t i = first; i <= middle; ++i)
-      nanIsSecond &= split.intervals[i].isTrue != split.nanIsTrue;
+      nanIsSecond &= intervals_[i].isTrue != split.nanIsTrue;
     add(2);
     if (!l_.status())
       return;
-    nodes_[slot] = {split.intervals[middle].most, 2 * split.feature + nanIsSecond,
+    nodes_[slot] = {intervals_[middle].most, 2 * split.feature + nanIsSecond,
                     static_cast<int32_t>(children)};
     divide(children, split, first, middle);
     divide(children + 1, split, middle + 1, last);
@@ -235,9 +243,11 @@ private:
   Lowering &l_;
   const Ensemble &ensemble_;
   const int64_t features_;
-  std::vector<bool> isUsed_;
+  std::vector<uint8_t> isUsed_;
   size_t used_ = 0;
   std::vector<Branch> nodes_;
+  std::vector<Interval> intervals_; ///< of the test at hand
+  int32_t deepest_ = 0;             ///< steps to a leaf of the trees side by side
   std::vector<Open> open_;
   std::vector<std::pair<size_t, size_t>> copies_; ///< of nodes, whose children are the same
 };
@@ -377,9 +387,8 @@ bool readLists(Lowering &l, const std::string &prefix, Ensemble &out) {
 // ---- the attributes of version 5 ----------------------------------------------------------------
 
 bool readTensors(Lowering &l, Ensemble &out) {
-  std::vector<double> splits, modes, weights, members;
+  std::vector<double> splits, weights, members;
   if (!l.readNumbers("nodes_splits", splits, &out.isDouble) ||
-      !l.readNumbers("nodes_modes", modes, &out.isDouble) ||
       !l.readNumbers("leaf_weights", weights, &out.isDouble) ||
       !l.readNumbers("membership_values", members, &out.isDouble))
     return false;
@@ -389,13 +398,17 @@ bool readTensors(Lowering &l, Ensemble &out) {
                  &nans = l.list("nodes_missing_value_tracks_true"), &roots = l.list("tree_roots"),
                  &targets = l.list("leaf_targetids");
   const size_t count = features.size();
-  for (const size_t length : {splits.size(), modes.size(), yes.size(), no.size(), yesLeaf.size(),
+  const Value *modes = l.tensor("nodes_modes");
+  if (!modes || modes->type != ElementType::UInt8)
+    return l.invalid("its nodes_modes are no tensor of uint8");
+  for (const size_t length : {splits.size(), modes->count, yes.size(), no.size(), yesLeaf.size(),
                               noLeaf.size(), nans.empty() ? count : nans.size()})
     if (length != count)
       return l.invalid("its lists of nodes have different lengths: ", length, " and ", count);
   if (targets.size() != weights.size())
     return l.invalid("its lists of leaves have different lengths");
   out.leaves = static_cast<int64_t>(weights.size());
+  out.entries.reserve(weights.size());
   for (size_t i = 0; i < weights.size(); ++i)
     out.entries.push_back({static_cast<int64_t>(i), targets[i], weights[i]});
   const auto child = [&](bool isLeaf, int64_t index, Child &to) {
@@ -406,11 +419,13 @@ bool readTensors(Lowering &l, Ensemble &out) {
   };
   out.members = std::move(members);
   size_t member = 0;
+  out.tests.resize(count);
   for (size_t i = 0; i < count; ++i) {
-    Test &test = out.tests.emplace_back();
-    if (!(modes[i] >= 0 && modes[i] <= double(Mode::Member)))
-      return l.invalid("its node ", i, " has the mode ", modes[i]);
-    test.mode = static_cast<Mode>(static_cast<int>(modes[i]));
+    Test &test = out.tests[i];
+    const unsigned mode = modes->constantBytes()[i];
+    if (mode > static_cast<unsigned>(Mode::Member))
+      return l.invalid("its node ", i, " has the mode ", mode);
+    test.mode = static_cast<Mode>(mode);
     test.nanIsTrue = !nans.empty() && nans[i] != 0;
     test.feature = features[i];
     test.value = splits[i];
@@ -423,7 +438,7 @@ bool readTensors(Lowering &l, Ensemble &out) {
       ++member;
     if (member == out.members.size())
       return l.invalid("its node ", i, " has no set of values that ends with NaN");
-    test.members = member++ - test.firstMember;
+    std::sort(&out.members[test.firstMember], &out.members[member++]);
   }
   for (const int64_t root : roots) {
     Child &to = out.roots.emplace_back();
@@ -454,7 +469,7 @@ std::vector<int32_t> numberSlots(std::vector<Branch> &nodes, bool &isWide) {
   std::vector<uint32_t> numbers;
   for (size_t i = 0; i < nodes.size(); ++i) {
     Branch &node = nodes[i];
-    if (node.next == Branch::Leaf)
+    if (node.next < 0)
       continue;
     if (node.slot >= numbers.size())
       numbers.resize(node.slot + 1);
@@ -484,14 +499,14 @@ Value *packed(Lowering &l, const std::vector<Branch> &nodes, const std::vector<d
     const Branch &from = nodes[i];
     TreeNode<T, Link> &node = written[i];
     node.slot = static_cast<Link>(from.slot);
-    if (from.next != Branch::Leaf) {
+    if (from.next >= 0) {
       node.key = keyOf(static_cast<T>(from.threshold));
       node.skip = static_cast<Link>(from.next - static_cast<int64_t>(i));
     } else if (weights) {
-      const auto weight = static_cast<T>((*weights)[from.leaf]);
+      const auto weight = static_cast<T>((*weights)[static_cast<size_t>(-1 - from.next)]);
       std::memcpy(&node.key, &weight, sizeof node.key);
     } else {
-      node.key = from.leaf;
+      node.key = static_cast<TreeKey<T>>(-1 - from.next);
     }
   }
   const auto bytes = static_cast<int64_t>(written.size() * sizeof(TreeNode<T, Link>));
@@ -516,8 +531,9 @@ Value *evaluated(Lowering &l, Value *x, Ensemble &ensemble) {
   ensemble.isDouble |= x->type == ElementType::Float64;
   if (!NodeWriter(l, ensemble, x->shape[1]).write(nodes, roots))
     return y;
-  std::stable_sort(ensemble.entries.begin(), ensemble.entries.end(),
-                   [](const Entry &a, const Entry &b) { return a.leaf < b.leaf; });
+  const auto isBefore = [](const Entry &a, const Entry &b) { return a.leaf < b.leaf; };
+  if (!std::is_sorted(ensemble.entries.begin(), ensemble.entries.end(), isBefore))
+    std::stable_sort(ensemble.entries.begin(), ensemble.entries.end(), isBefore);
   std::vector<int32_t> starts(static_cast<size_t>(ensemble.leaves) + 1), targets;
   std::vector<double> weights;
   for (const Entry &entry : ensemble.entries) {
