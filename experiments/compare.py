@@ -47,13 +47,7 @@ from mlbridge.elf import executable_bytes, file_executable_bytes
 from mlbridge.ratio import Ratio
 from mlbridge.spills import RECORD, SUFFIX, spill_costs
 from programs import work
-from programs.build import (
-    Compiled,
-    compile_program,
-    fallback_warnings,
-    link_program,
-    run_test,
-)
+from programs.build import Compiled, compile_program, fallback_warnings, link_program, run_test
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run, source_tree
 from programs.plugin import CANDIDATES, candidate_flags

@@ -131,9 +131,7 @@ def test_a_failing_check_shows_the_end_of_its_log(tree: Path) -> None:
 def test_compare_names_what_is_wrong() -> None:
     plain = Built({"a.o": Object(1, "a"), "b.o": Object(1, "b")}, Decisions(), 1.0)
     good = replace(
-        plain,
-        objects=plain.objects | {"a.o": Object(1, "x")},
-        decisions=Decisions(3, 1, 1),
+        plain, objects=plain.objects | {"a.o": Object(1, "x")}, decisions=Decisions(3, 1, 1)
     )
     assert compare(plain, good) == []
     more = replace(good, objects=plain.objects | {"c.o": Object(1, "c")})

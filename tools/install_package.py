@@ -117,13 +117,6 @@ def warnings() -> dict[str, str]:
     return {"MLBRIDGE_WERROR": "ON"} if version.stdout.strip() == CI_COMPILER else {}
 
 
-def forget_former_name() -> int:
-    """Until 0.1 the distribution was called mlbridge: pip would keep both, with the same files."""
-    if not list(BUILD.glob("venv/lib/python*/site-packages/mlbridge-*.dist-info")):
-        return 0
-    return run_logged(LOG, *PIP, "uninstall", "--yes", "mlbridge", seconds=600)
-
-
 def build(parts: str, folder: str) -> int:
     """Makes the wheel of one Python package, and installs it."""
     options = (PARTS[parts].options | warnings()).items() if folder == "." else ()
@@ -137,8 +130,6 @@ def build(parts: str, folder: str) -> int:
     if code := run_logged(LOG, *make, seconds=3600, env={"CC": "cc", "CXX": "c++"}):
         return code
     Stamp(parts, "").write()  # from here on the other parts are gone, or these are there
-    if code := forget_former_name():
-        return code
     install = [*PIP, "install", "--no-deps", "--force-reinstall"]
     return run_logged(LOG, *install, *set(WHEELS.glob("*.whl")) - before, seconds=3600)
 
@@ -159,7 +150,6 @@ def main(wanted: str = ALL) -> int:
     shutil.rmtree(WHEELS, ignore_errors=True)
     LOG.write_text("")
     code = 0
-    # One by one: an older mlbridge had mlbridge-compat's files, and goes before these come.
     for folder in PARTS[parts].folders:
         code = code or build(parts, folder)
     if code != 0:

@@ -38,17 +38,6 @@ def prepare() -> None:
     listed = [f"--requirement={path}" for path in REQUIREMENTS]
     print("installing PyTorch, Ray and Stable-Baselines3 into build/venv-train ...", flush=True)
     subprocess.run([*pip, *listed], env=env, check=True)
-    if list(VENV.glob("lib/python*/site-packages/mlbridge-*.dist-info")):  # its former name
-        uninstall: list[str | Path] = [
-            PYTHON,
-            "-m",
-            "pip",
-            "uninstall",
-            "--quiet",
-            "--yes",
-            "mlbridge",
-        ]
-        subprocess.run(uninstall, env=env, check=True)
     subprocess.run([*pip, "--no-deps", "--force-reinstall", *wheels], env=env, check=True)
     stamp.write_text(digest.hexdigest())
 

@@ -17,17 +17,8 @@ UNTYPED_FOLDERS = ("tests/tensorflow", "tests/torch-exports", "tests/llvm-advice
 IMPORTED = (  # from other folders
     "cmake",
     *("python", "compat/python", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
-    *(
-        "models/polly-tiling",
-        "models/shared",
-        "tests/attacks",
-        "tests/random-networks",
-        "tests/llvm-advice",
-        "bench",
-        "bench/in-process",
-        "bench/operators",
-        "bench/round-trip",
-    ),
+    *("models/polly-tiling", "models/shared", "tests/attacks", "tests/random-networks"),
+    *("tests/llvm-advice", "bench", "bench/in-process", "bench/operators", "bench/round-trip"),
 )
 
 

@@ -198,8 +198,7 @@ def main() -> int:
             "way": name,
             "seconds": round(statistics.median(taken), 2),
             "over native": round(
-                statistics.median(a / b for a, b in zip(taken, seconds["native"], strict=True)),
-                3,
+                statistics.median(a / b for a, b in zip(taken, seconds["native"], strict=True)), 3
             ),
         }
         for name, taken in seconds.items()

@@ -95,49 +95,48 @@ NODE = f"""
 }}"""
 
 
-def cycles_of(row: str) -> str:
-    """The lines that compute cycles() of an input."""
-    return f"""
-  {row}_blocks = Gather <axis = 0> ({row}, blocks)
-  {row}_latency = Gather <axis = 0> ({row}, latency)
-  {row}_scalar = Gather <axis = 0> ({row}, scalar)
-  {row}_vector = Gather <axis = 0> ({row}, vector)
-  {row}_computing = Mul ({row}_scalar, scalar_cycles)
-  {row}_refused = Max ({row}_latency, {row}_computing)
-  {row}_vectors = Mul ({row}_vector, vector_cycles)
-  {row}_is_refused = Greater ({row}_blocks, zero)
-  {row}_cycles = Where ({row}_is_refused, {row}_refused, {row}_vectors)"""
-
-
 def distribute_network(trees: Mapping[str, Any]) -> onnx.ModelProto:
     """Divides what the vectorizer would refuse, if the trees expect enough of it."""
     inputs = ", ".join(f"float[{COLUMNS}] {row}" for row in PARTS)
     graph = f"""
 "loop-distribution-distribute" ({inputs}, int64 checks) => (int64 distribute)
-<float zero = {{0}}, float one = {{1}}, int64[1] flat = {{1}}, int64[2] row = {{1, {INPUTS}}},
+<float zero = {{0}}, float one = {{1}}, int64 two = {{2}}, int64[1] last = {{2}},
+ int64[1] flat = {{1}}, int64[2] table = {{3, {COLUMNS}}}, int64[2] row = {{1, {INPUTS}}},
  float scalar_cycles = {{{SCALAR_CYCLES}}}, float vector_cycles = {{{VECTOR_CYCLES}}},
- int64[1] blocks = {{{BLOCKS}}}, int64[1] trips = {{{TRIPS}}}, int64[1] latency = {{{LATENCY}}},
- int64[1] scalar = {{{SCALAR}}}, int64[1] vector = {{{VECTOR}}}> {{
-  {"".join(map(cycles_of, PARTS))}
+ int64 blocks = {{{BLOCKS}}}, int64 trips = {{{TRIPS}}}, int64 latency = {{{LATENCY}}},
+ int64 scalar = {{{SCALAR}}}, int64 vector = {{{VECTOR}}}> {{
+  columns = Concat <axis = 0> ({", ".join(PARTS)})
+  parts = Reshape (columns, table)
+  refused_blocks = Gather <axis = 1> (parts, blocks)
+  latencies = Gather <axis = 1> (parts, latency)
+  scalars = Gather <axis = 1> (parts, scalar)
+  vectors = Gather <axis = 1> (parts, vector)
+  computing = Mul (scalars, scalar_cycles)
+  refused = Max (latencies, computing)
+  vectorized = Mul (vectors, vector_cycles)
+  is_refused = Greater (refused_blocks, zero)
+  cycles = Where (is_refused, refused, vectorized)
+  previous_cycles, rest_cycles, whole_cycles = Split <axis = 0> (cycles)
   divided = Add (previous_cycles, rest_cycles)
   one_more = Add (whole_cycles, one)
   gain = Div (divided, one_more)
-  computing = Add (whole_computing, one)
-  waits = Div (whole_latency, computing)
+  whole_computing = Gather <axis = 0> (computing, last)
+  whole_latency = Gather <axis = 0> (latencies, last)
+  work = Add (whole_computing, one)
+  waits = Div (whole_latency, work)
   checks_float = Cast <to = 1> (checks)
   checks_row = Reshape (checks_float, flat)
-  values = Concat <axis = 0> ({", ".join(PARTS)}, checks_row, gain, waits)
+  values = Concat <axis = 0> (columns, checks_row, gain, waits)
   x = Reshape (values, row)
   sum = ai.onnx.ml.TreeEnsemble (x)
   total = Squeeze (sum)
-  whole_trips = Gather <axis = 0> (whole, trips)
-  log_trips = Squeeze (whole_trips)
+  log_trips = Gather <axis = 0> (whole, trips)
   is_known = Greater (log_trips, zero)
   is_less = Less (log_trips, few_trips)
   is_few = And (is_known, is_less)
   enough = Not (is_few)
-  is_refused = Squeeze (whole_is_refused)
-  is_allowed = And (is_refused, enough)
+  whole_is_refused = Gather <axis = 0> (is_refused, two)
+  is_allowed = And (whole_is_refused, enough)
   is_expected = Less (total, limit)
   answer = And (is_expected, is_allowed)
   distribute = Cast <to = 7> (answer)

@@ -520,29 +520,16 @@ def stencil_of(dims: int) -> Callable[[Nest], None]:
     return lambda of: stencil(of, dims)
 
 
+def named(*families: Callable[[Nest], None]) -> dict[str, Callable[[Nest], None]]:
+    return {family.__name__.replace("_", " "): family for family in families}
+
+
 FAMILIES: dict[str, Callable[[Nest], None]] = {
-    "product": product,
-    "two products": two_products,
-    "triangle": triangle,
-    "triangular product": triangular_product,
-    "vectors": vectors,
-    "transposes": transposes,
-    "permutation": permutation,
-    "chain": chain,
-    "stencil 1": stencil_of(1),
-    "stencil 2": stencil_of(2),
-    "stencil 3": stencil_of(3),
-    "fields": fields,
-    "solve": solve,
-    "factors": factors,
-    "sums": sums,
-    "statistics": statistics,
-    "contraction": contraction,
-    "window": window,
-    "blur": blur,
-    "paths": paths,
-    "scans": scans,
-    "batch": batch,
+    **named(product, two_products, triangle, triangular_product, vectors, transposes),
+    **named(permutation, chain),
+    **{f"stencil {dims}": stencil_of(dims) for dims in (1, 2, 3)},
+    **named(fields, solve, factors, sums, statistics, contraction, window, blur, paths, scans),
+    **named(batch),
 }
 
 

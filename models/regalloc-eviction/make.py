@@ -32,20 +32,12 @@ INTEGERS = ("is_free", "is_hint", "is_local", "max_stage", "min_stage")
 #: What weights can be given to, in addition to `self`: not to evict anything.
 FEATURES = (
     *INTEGERS,
-    "nr_urgent",
-    "nr_broken_hints",
-    "nr_rematerializable",
-    "nr_defs_and_uses",
-    "weighed_reads_by_max",
-    "weighed_writes_by_max",
-    "weighed_read_writes_by_max",
-    "weighed_indvars_by_max",
-    "hint_weights_by_max",
-    "start_bb_freq_by_max",
-    "end_bb_freq_by_max",
-    "hottest_bb_freq_by_max",
-    "liverange_size",
-    "use_def_density",
+    *(
+        "nr_urgent nr_broken_hints nr_rematerializable nr_defs_and_uses weighed_reads_by_max "
+        "weighed_writes_by_max weighed_read_writes_by_max weighed_indvars_by_max "
+        "hint_weights_by_max start_bb_freq_by_max end_bb_freq_by_max hottest_bb_freq_by_max "
+        "liverange_size use_def_density"
+    ).split(),
 )
 
 

@@ -40,16 +40,7 @@ def test_they_are_the_heuristic(level: str, tmp_path: Path) -> None:
 def test_every_engine_answers_alike(agent: str, tmp_path: Path) -> None:
     """Also what compilers make of the network, which they see whole."""
     file, shared = ROOT / "models/register-allocation" / f"{agent}.onnx", tmp_path / "agent.so"
-    command = [
-        sys.executable,
-        "-m",
-        "mlbridge",
-        "aot",
-        str(file),
-        "--shared",
-        "-o",
-        str(shared),
-    ]
+    command = [sys.executable, "-m", "mlbridge", "aot", str(file), "--shared", "-o", str(shared)]
     subprocess.run(command, check=True)
     draw = np.random.default_rng(0)
     count, columns = {"task": (2, 9), "colour": (33, 5)}[agent]

@@ -244,10 +244,7 @@ def gain(measured: Mapping[str, Measured], chosen: Sequence[Candidate]) -> Ratio
 
 
 def choose(
-    measured: Mapping[str, Measured],
-    listed: Sequence[Candidate],
-    count: int,
-    continuing: int = 0,
+    measured: Mapping[str, Measured], listed: Sequence[Candidate], count: int, continuing: int = 0
 ) -> list[Candidate]:
     """A portfolio: each is the one that gains most beside those before it (greedy, by `gain`).
 

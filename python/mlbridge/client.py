@@ -7,14 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from ._core import (
-    Model,
-    Runner,
-    Signature,
-    _from_function,
-    _inferring_runner,
-    _register_function,
-)
+from ._core import Model, Runner, Signature, _from_function, _inferring_runner, _register_function
 from .errors import InvalidArgument
 from .server import Policy
 
@@ -52,9 +45,7 @@ def open(
 
 
 def from_function(
-    policy: Policy,
-    signature: Signature | None = None,
-    metadata: Mapping[str, str] | None = None,
+    policy: Policy, signature: Signature | None = None, metadata: Mapping[str, str] | None = None
 ) -> Model:
     """A Model that calls `policy(observation, context)` in this process.
 
@@ -65,9 +56,7 @@ def from_function(
 
 
 def function(
-    name: str,
-    signature: Signature | None = None,
-    metadata: Mapping[str, str] | None = None,
+    name: str, signature: Signature | None = None, metadata: Mapping[str, str] | None = None
 ) -> Callable[[_P], _P]:
     """Decorator: make a policy the model "function:NAME" for the rest of this process."""
 

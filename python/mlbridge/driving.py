@@ -77,11 +77,7 @@ class Driver(_Driver):
 
 
 def drive(
-    uri: str,
-    *,
-    deadline: float | str | timedelta | None = None,
-    agent: str = "",
-    episode: str = "",
+    uri: str, *, deadline: float | str | timedelta | None = None, agent: str = "", episode: str = ""
 ) -> Driver:
     """Connect to an environment; `?wait=10s` waits for one that is starting.
 

@@ -129,10 +129,7 @@ def _onnx_session(path: str, model: str | bytes, prepack: bool, optimize: bool =
             "session.model_external_initializers_file_folder_path", str(Path(path).parent)
         )
     return onnxruntime.InferenceSession(
-        model,
-        options,
-        providers=["CPUExecutionProvider"],
-        disabled_optimizers=[_WRONG_OPTIMIZER],
+        model, options, providers=["CPUExecutionProvider"], disabled_optimizers=[_WRONG_OPTIMIZER]
     )
 
 

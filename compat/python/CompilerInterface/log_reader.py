@@ -78,9 +78,7 @@ class TensorValue:
         return array.reshape(self._spec.shape)
 
 
-def read_header(
-    f: BinaryIO,
-) -> tuple[list[TensorSpec], TensorSpec | None, TensorSpec | None]:
+def read_header(f: BinaryIO) -> tuple[list[TensorSpec], TensorSpec | None, TensorSpec | None]:
     line = f.readline()
     if not line:
         raise EOFError("the log ends where a header is expected")

@@ -6,7 +6,6 @@
 #include "plugin/levels.h"
 #include "versions/lto_phase.h"
 
-#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/Module.h"
 
 #include <memory>
@@ -19,107 +18,31 @@ namespace mlbridge::phase_ordering {
 /// True if this pass (by class name) of the stock pipelines only makes code smaller or faster.
 static bool isOptimization(StringRef PassClass) {
   // A pass that is not named here runs: instrumentation, sanitizers, lowering, other plugins.
-  static const StringSet<> Names = {
-      "ADCEPass",
-      "AggressiveInstCombinePass",
-      "AlignmentFromAssumptionsPass",
-      "ArgumentPromotionPass",
-      "AssignmentTrackingPass",
-      "AttributorCGSCCPass",
-      "AttributorLightCGSCCPass",
-      "AttributorLightPass",
-      "AttributorPass",
-      "BDCEPass",
-      "CGProfilePass",
-      "CallSiteSplittingPass",
-      "CalledValuePropagationPass",
-      "ConstantMergePass",
-      "ConstraintEliminationPass",
-      "ControlHeightReductionPass",
-      "CorrelatedValuePropagationPass",
-      "DCEPass",
-      "DFAJumpThreadingPass",
-      "DSEPass",
-      "DeadArgumentEliminationPass",
-      "DivRemPairsPass",
-      "DropUnnecessaryAssumesPass",
-      "EarlyCSEPass",
-      "EliminateAvailableExternallyPass",
-      "ExpandMemCmpPass",
-      "Float2IntPass",
-      "GVNHoistPass",
-      "GVNPass",
-      "GVNSinkPass",
-      "GlobalDCEPass",
-      "GlobalMergeFuncPass",
-      "GlobalOptPass",
-      "GuardWideningPass",
-      "HotColdSplittingPass",
-      "IPSCCPPass",
-      "IROutlinerPass",
-      "IndVarSimplifyPass",
-      "InferAlignmentPass",
-      "InferFunctionAttrsPass",
-      "InjectTLIMappings",
-      "InlinerPass",
-      "InstCombinePass",
-      "InstSimplifyPass",
-      "JumpTableToSwitchPass",
-      "JumpThreadingPass",
-      "LCSSAPass",
-      "LICMPass",
-      "LibCallsShrinkWrapPass",
-      "LoopDataPrefetchPass",
-      "LoopDeletionPass",
-      "LoopDistributePass",
-      "LoopFlattenPass",
-      "LoopFullUnrollPass",
-      "LoopFusePass",
-      "LoopIdiomRecognizePass",
-      "LoopIdiomVectorizePass",
-      "LoopInstSimplifyPass",
-      "LoopInterchangePass",
-      "LoopLoadEliminationPass",
-      "LoopPredicationPass",
-      "LoopRotatePass",
-      "LoopSimplifyCFGPass",
-      "LoopSimplifyPass",
-      "LoopSinkPass",
-      "LoopUnrollAndJamPass",
-      "LoopUnrollPass",
-      "LoopVectorizePass",
-      "LoopVersioningLICMPass",
-      "LowerExpectIntrinsicPass",
-      "MemCpyOptPass",
-      "MergeFunctionsPass",
-      "MergeICmpsPass",
-      "MergedLoadStoreMotionPass",
-      "ModuleInlinerPass",
-      "MoveAutoInitPass",
-      "NewGVNPass",
-      "OpenMPOptCGSCCPass",
-      "OpenMPOptPass",
-      "PGOIndirectCallPromotion",
-      "PGOMemOPSizeOpt",
-      "PartialInlinerPass",
-      "PostOrderFunctionAttrsPass",
-      "PromotePass",
-      "ReassociatePass",
-      "RelLookupTableConverterPass",
-      "ReversePostOrderFunctionAttrsPass",
-      "SCCPPass",
-      "SLPVectorizerPass",
-      "SROAPass",
-      "SimpleLoopUnswitchPass",
-      "SimplifyCFGPass",
-      "SinkingPass",
-      "SpeculativeExecutionPass",
-      "StraightLineStrengthReducePass",
-      "TailCallElimPass",
-      "VectorCombinePass",
-      "WarnMissedTransformationsPass",
-  };
-  return Names.contains(PassClass);
+  static constexpr StringLiteral Names =
+      " ADCEPass AggressiveInstCombinePass AlignmentFromAssumptionsPass ArgumentPromotionPass"
+      " AssignmentTrackingPass AttributorCGSCCPass AttributorLightCGSCCPass AttributorLightPass"
+      " AttributorPass BDCEPass CGProfilePass CallSiteSplittingPass CalledValuePropagationPass"
+      " ConstantMergePass ConstraintEliminationPass ControlHeightReductionPass"
+      " CorrelatedValuePropagationPass DCEPass DFAJumpThreadingPass DSEPass"
+      " DeadArgumentEliminationPass DivRemPairsPass DropUnnecessaryAssumesPass EarlyCSEPass"
+      " EliminateAvailableExternallyPass ExpandMemCmpPass Float2IntPass GVNHoistPass GVNPass"
+      " GVNSinkPass GlobalDCEPass GlobalMergeFuncPass GlobalOptPass GuardWideningPass"
+      " HotColdSplittingPass IPSCCPPass IROutlinerPass IndVarSimplifyPass InferAlignmentPass"
+      " InferFunctionAttrsPass InjectTLIMappings InlinerPass InstCombinePass InstSimplifyPass"
+      " JumpTableToSwitchPass JumpThreadingPass LCSSAPass LICMPass LibCallsShrinkWrapPass"
+      " LoopDataPrefetchPass LoopDeletionPass LoopDistributePass LoopFlattenPass"
+      " LoopFullUnrollPass LoopFusePass LoopIdiomRecognizePass LoopIdiomVectorizePass"
+      " LoopInstSimplifyPass LoopInterchangePass LoopLoadEliminationPass LoopPredicationPass"
+      " LoopRotatePass LoopSimplifyCFGPass LoopSimplifyPass LoopSinkPass LoopUnrollAndJamPass"
+      " LoopUnrollPass LoopVectorizePass LoopVersioningLICMPass LowerExpectIntrinsicPass"
+      " MemCpyOptPass MergeFunctionsPass MergeICmpsPass MergedLoadStoreMotionPass"
+      " ModuleInlinerPass MoveAutoInitPass NewGVNPass OpenMPOptCGSCCPass OpenMPOptPass"
+      " PGOIndirectCallPromotion PGOMemOPSizeOpt PartialInlinerPass PostOrderFunctionAttrsPass"
+      " PromotePass ReassociatePass RelLookupTableConverterPass ReversePostOrderFunctionAttrsPass"
+      " SCCPPass SLPVectorizerPass SROAPass SimpleLoopUnswitchPass SimplifyCFGPass SinkingPass"
+      " SpeculativeExecutionPass StraightLineStrengthReducePass TailCallElimPass VectorCombinePass"
+      " WarnMissedTransformationsPass ";
+  return Names.contains((" " + PassClass + " ").str());
 }
 
 namespace {

@@ -69,12 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
         def measured_with(some: Sequence[Candidate]) -> dict[str, Measured]:
             return candidates.measure(
-                source,
-                modules,
-                some,
-                Path(options.sizes),
-                jobs=options.jobs,
-                progress=True,
+                source, modules, some, Path(options.sizes), jobs=options.jobs, progress=True
             )
 
         if options.search:

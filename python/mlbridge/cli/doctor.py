@@ -242,11 +242,7 @@ def clang_asks() -> str:
 
 
 def attempt(
-    part: str,
-    needed_for: str,
-    test: Callable[[], str | None],
-    fix: str = "",
-    required: bool = True,
+    part: str, needed_for: str, test: Callable[[], str | None], fix: str = "", required: bool = True
 ) -> Check:
     try:
         return Check(part, True, test() or "was loaded", needed_for, required=required)

@@ -17,11 +17,7 @@ from .models import shipped_model, stated_models
 
 MOST_EFFORT = 100
 #: Those that load plugins, without their versions.
-PROGRAMS = {
-    "llvm": ("clang", "clang++"),
-    "gcc": ("gcc", "g++"),
-    "mlir": ("mlir-opt",),
-}
+PROGRAMS = {"llvm": ("clang", "clang++"), "gcc": ("gcc", "g++"), "mlir": ("mlir-opt",)}
 LLVM_VERSION = "the LLVM version of the compiler (default: 22)"
 
 

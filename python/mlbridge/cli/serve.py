@@ -229,11 +229,7 @@ def serve_llvm(options: argparse.Namespace) -> int:
             stop.on_signals(),
             contextlib.closing(ChannelPair(base, guardian.compiler)) as pair,
             InteractiveHost(
-                pair,
-                options.model,
-                signature,
-                failed=failed,
-                **answering(options),
+                pair, options.model, signature, failed=failed, **answering(options)
             ) as host,
         ):
             guardian.hold()

@@ -87,9 +87,7 @@ def add_training_arguments(parser: Parser) -> None:
         type=value,
     )
     parser.option(
-        "--set NAME=VALUE ...",
-        "of the algorithm, such as lr=0.001; may be repeated",
-        type=value,
+        "--set NAME=VALUE ...", "of the algorithm, such as lr=0.001; may be repeated", type=value
     )
 
 

@@ -44,11 +44,7 @@ def run(options: argparse.Namespace) -> int:
         dimensions = options.dimensions or (100 if options.machine else 300)
         graph = collect(places, options.part, jobs=options.jobs, progress=True)
         trained = vocabulary.train(
-            graph,
-            dimensions=dimensions,
-            epochs=options.epochs,
-            seed=options.seed,
-            progress=True,
+            graph, dimensions=dimensions, epochs=options.epochs, seed=options.seed, progress=True
         )
         digest = vocabulary.save(trained, Path(options.output))
     except KeyboardInterrupt:

@@ -340,11 +340,7 @@ def build(
 
 
 def compile_commands(
-    corpus: Path,
-    file: Path,
-    program: str,
-    version: str = "",
-    **finishing: Any,
+    corpus: Path, file: Path, program: str, version: str = "", **finishing: Any
 ) -> Added:
     """Compile the files of a compile_commands.json again, with clang-22 instead of its compiler."""
     listed = read_json(file)

@@ -379,10 +379,7 @@ class LogWriter(contextlib.AbstractContextManager["LogWriter"]):
     """Writes a training log, as LLVM's advisors do; its features end with the decision."""
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        features: Sequence[Tensor],
-        score: Tensor | None = None,
+        self, path: str | os.PathLike[str], features: Sequence[Tensor], score: Tensor | None = None
     ) -> None:
         """Make the file, which must not be there yet. With `score` each observation has a reward.
 
@@ -493,10 +490,7 @@ def to_recording(
 
 
 def from_recording(
-    recording: str | os.PathLike[str],
-    log: str | os.PathLike[str],
-    *,
-    score: str | None = "reward",
+    recording: str | os.PathLike[str], log: str | os.PathLike[str], *, score: str | None = "reward"
 ) -> str:
     """Write the answered requests of a recording as a log; what is damaged of it, or "".
 

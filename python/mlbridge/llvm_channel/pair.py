@@ -68,10 +68,7 @@ class ChannelPair:
             _lock(self._replies, f"{self.base}.in")
             self._questions = self._again()
         except BaseException:
-            for side, ours, opened in (
-                ("out", made, self._lock),
-                ("in", made_in, self._replies),
-            ):
+            for side, ours, opened in (("out", made, self._lock), ("in", made_in, self._replies)):
                 if ours:
                     _remove(f"{self.base}.{side}", opened)
                 if opened >= 0:

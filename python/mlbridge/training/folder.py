@@ -132,10 +132,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def plot(
-    rows: list[Row],
-    path: Path,
-    title: str,
-    beside: Mapping[str, Mapping[str, float]] | None = None,
+    rows: list[Row], path: Path, title: str, beside: Mapping[str, Mapping[str, float]] | None = None
 ) -> None:
     """The learning curve, with lines for the figures of other policies."""
     from matplotlib.figure import Figure

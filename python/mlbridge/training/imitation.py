@@ -146,8 +146,7 @@ class Trainer(VectorTrainer):
         order = np.random.default_rng((self._settings.seed, self._iteration))
         for _ in range(self._own["epochs"]):
             for part in np.array_split(
-                order.permutation(len(actions)),
-                math.ceil(len(actions) / self._own["batch"]),
+                order.permutation(len(actions)), math.ceil(len(actions) / self._own["batch"])
             ):
                 logits = self._network(vectors[part]).masked_fill(~allowed[part], -1e9)
                 self._optimizer.zero_grad()

@@ -52,11 +52,7 @@ MEANS = {
     "inline-less": ["-fno-inline-small-functions", "-fno-inline-functions-called-once"],
     "inline-more": ["-finline-functions", "--param=max-inline-insns-auto=60"],
     "unroll": ["-funroll-loops"],
-    "keep-loops": [
-        "-fno-tree-vectorize",
-        "-fno-peel-loops",
-        "--param=max-completely-peel-times=1",
-    ],
+    "keep-loops": ["-fno-tree-vectorize", "-fno-peel-loops", "--param=max-completely-peel-times=1"],
 }
 #: On each of them GCC's attribute optimize("Os"), or the level, has something to reset.
 KNOWN = [

@@ -223,9 +223,7 @@ def test_options_that_make_no_sense(
     check_fails(compiler.llc(bitcode, model=model, **settings), text)
 
 
-def test_a_target_with_more_registers_than_the_features_have_room_for(
-    compiler: Compiler,
-) -> None:
+def test_a_target_with_more_registers_than_the_features_have_room_for(compiler: Compiler) -> None:
     flags = ("-O2", "--target=amdgcn-amd-amdhsa", "-nogpulib", "-ffreestanding")
     source = compiler.folder / "kernel.c"
     values = [f"float v{i} = p[{i}];" for i in range(300)]

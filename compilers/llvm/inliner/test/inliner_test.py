@@ -204,10 +204,7 @@ def test_a_parallel_link(compiler: Compiler, tmp_path: Path) -> None:
         done = compiler.run(*line, environment=env)
         assert done.stderr == ""
         found = [
-            (
-                Path(episode.unit).name,
-                episode.stacked("inlining_decision").ravel().tolist(),
-            )
+            (Path(episode.unit).name, episode.stacked("inlining_decision").ravel().tolist())
             for path in log.iterdir()
             for episode in mlbridge.Recording(path).episodes()
             if len(episode)

@@ -177,10 +177,7 @@ def test_bytes_are_observed_beside_those_of_the_stock_pipeline(
 def test_a_module_that_no_pass_may_change_is_refused(compiler: Compiler, uri: str) -> None:
     words, off = module_of(compiler, "words.c"), compiler.folder / "off.bc"
     compiler.run("clang", "-O0", "-emit-llvm", "-c", SOURCES / "words.c", "-o", off)
-    with (
-        environment(compiler, uri, off),
-        mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver,
-    ):
+    with environment(compiler, uri, off), mlbridge.drive(f"{uri}?wait=20s", deadline=60) as driver:
         for context in ("", str(off)):
             with pytest.raises(
                 mlbridge.InvalidArgument, match=r"off\.bc: every function is optnone"

@@ -15,11 +15,7 @@ STOP = 48  # index of stop with the built-in list
 
 
 def check_falls_back(
-    compiler: Compiler,
-    model: str | None,
-    *expected: str,
-    source: str = "words.c",
-    **settings: Any,
+    compiler: Compiler, model: str | None, *expected: str, source: str = "words.c", **settings: Any
 ) -> str:
     made, said = compiler.object(source, "-Oz", model=model, **settings)
     warnings = [line for line in said.splitlines() if "warning:" in line]

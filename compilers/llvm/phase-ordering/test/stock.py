@@ -27,10 +27,7 @@ class Compiler(AnyCompiler):
     """Compiles with the plugin unless the test says otherwise."""
 
     def run(
-        self,
-        *command: str | Path,
-        check: bool = True,
-        environment: Mapping[str, str] | None = None,
+        self, *command: str | Path, check: bool = True, environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """A tool of LLVM is named without its version."""
         program = str(command[0])

@@ -106,10 +106,7 @@ def network(path: Path, seed: int | None = None, rows: int = LOOPS, **fixed: Any
         nodes,
         "tiling",
         [tensor("loops", TensorProto.FLOAT, [rows, COLUMNS])],
-        [
-            tensor("sizes", TensorProto.INT64, [rows]),
-            tensor("vectorize", TensorProto.INT64, []),
-        ],
+        [tensor("sizes", TensorProto.INT64, [rows]), tensor("vectorize", TensorProto.INT64, [])],
         [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
