@@ -24,6 +24,7 @@ IMPORTED = (  # from other folders
         "tests/random-networks",
         "tests/llvm-advice",
         "bench",
+        "bench/errors",
         "bench/in-process",
         "bench/operators",
         "bench/round-trip",
