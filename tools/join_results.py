@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Joins the tables that demo, benchmarks, experiments and tests have left beside their reports in
-build/ (result_tables.py) into build/bench/results.md and docs/results.md. Two of them also go into
-docs/choosing-a-runner.md.
+build/ (result_tables.py) into build/bench/results.md and docs/results.md. Some go into other pages,
+between marks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from pathlib import Path
 
 from common import BUILD, ROOT
 
-CHOOSING = ROOT / "docs/choosing-a-runner.md"
+#: The pages that have the table of a report between marks.
+PAGES = dict.fromkeys(("footprint", "ask"), "docs/choosing-a-runner.md")
+PAGES["errors"] = "docs/accuracy.md"
 #: The reports in build/, in the order of the page.
 REPORTS = (
     *("demo/report", "candidates/test-A", "candidates/demo", "candidates/demo-run"),
@@ -62,13 +64,13 @@ def main() -> int:
     for target in (BUILD / "bench/results.md", ROOT / "docs/results.md"):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(page)
-    text = CHOOSING.read_text()
-    for name in ("footprint", "ask"):
+    for name, page_name in PAGES.items():
         if (path := BUILD / f"bench/{name}.md").exists():
             first = re.findall(r"(?:^\|.*\n)+", path.read_text(), re.MULTILINE)[0]
             marks = rf"(<!-- {name}:begin -->\n).*?(\n<!-- {name}:end -->)"
-            text = re.sub(marks, rf"\1\n{first}\2", text, flags=re.DOTALL)
-    CHOOSING.write_text(text)
+            old = (ROOT / page_name).read_text()
+            new = re.sub(marks, rf"\1\n{first}\2", old, flags=re.DOTALL)
+            (ROOT / page_name).write_text(new)
     print(f"joined {len(texts)} reports into docs/results.md")
     return 0
 

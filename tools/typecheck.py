@@ -18,7 +18,8 @@ IMPORTED = (  # from other folders
     "cmake",
     *("python", "compat/python", "python/tests", "tests/golden/hostile", "tools", "tests/shared"),
     *("models/polly-tiling", "models/shared", "tests/attacks", "tests/random-networks"),
-    *("tests/llvm-advice", "bench", "bench/in-process", "bench/operators", "bench/round-trip"),
+    *("tests/llvm-advice", "bench", "bench/errors", "bench/in-process", "bench/operators"),
+    "bench/round-trip",
 )
 
 

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import aliases
+import attention as a
 import elementwise as e
 import extremes
+import images as i
+import quantized as q
 import shaping as s
 import structures as t
 from network import Builder, Dim, Network, Shape, Value
@@ -30,6 +33,16 @@ _SHAPES: list[Step] = [
 _INTEGERS: list[Step] = [
     e.integers, e.integers, e.bits, e.cast, e.logic, e.where, s.gather, s.one_hot,
 ]  # fmt: skip
+_IMAGES: list[Step] = [
+    i.convolution, i.convolution, i.transposed, i.pool, i.pool, i.resize, i.sampled,
+    i.local_response, e.unary, e.binary, e.normalization,
+]  # fmt: skip
+_TRANSFORMERS: list[Step] = [
+    a.attention, a.attention, a.positions, a.einsum, a.fused, a.fused, a.loss, t.layers,
+    e.normalization, e.softmax,
+]  # fmt: skip
+_QUANTIZED: list[Step] = [q.product, q.product, q.elementwise, e.unary, e.binary]
+_CLASSICAL: list[Step] = [q.trees, q.trees, q.classical, q.classical, e.binary, e.softmax]
 _CONTROL: list[Step] = [t.branch, t.loop, t.scan, e.unary, e.binary]
 
 # how often, the steps, the least and the most of them
@@ -42,7 +55,27 @@ _FAMILIES: list[tuple[int, list[Step], int, int]] = [
     (2, [t.recurrent, t.recurrent, s.squeeze, s.transpose, t.layers], 1, 3),
     (2, [t.graph], 1, 1),
     (2, _CONTROL, 1, 4),
-    (5, [*_NUMERIC, *_SHAPES, *_INTEGERS, *_CONTROL, t.layers, t.recurrent], 4, 16),
+    (3, _IMAGES, 1, 4),
+    (3, _TRANSFORMERS, 1, 4),
+    (2, _QUANTIZED, 1, 3),
+    (2, _CLASSICAL, 1, 3),
+    (
+        5,
+        [
+            *_NUMERIC,
+            *_SHAPES,
+            *_INTEGERS,
+            *_CONTROL,
+            *_IMAGES,
+            *_TRANSFORMERS,
+            *_QUANTIZED,
+            *_CLASSICAL,
+            t.layers,
+            t.recurrent,
+        ],
+        4,
+        16,
+    ),
 ]
 
 

@@ -22,8 +22,9 @@ Dim = int | str
 Shape = tuple[Dim, ...]
 
 INFINITY = math.inf
-IR_VERSION = {11: 6, 13: 7, 17: 8, 18: 8, 21: 10}
-OPSETS = (11, 13, 17, 18, 21)
+IR_VERSION = {11: 6, 13: 7, 17: 8, 18: 8, 21: 10, 23: 11}
+OPSETS = (11, 13, 17, 18, 21, 23)
+OTHER_OPSETS = {"com.microsoft": 1, "ai.onnx.ml": 3}
 FLOATS = ("float32", "float64")
 EXACT = "mlbridge-exact"  # the producer of networks whose arithmetic rounds nothing
 INTEGERS = ("int32", "int64")
@@ -207,16 +208,23 @@ class Builder:
         extra = [v for v in self.values if v.name in used and v not in self.inputs]
         if extra and self.chance(0.3):
             ends.append(self.random.choice(extra))
+        foreign = {name for node in self.nodes if node.domain for name in node.output}
         graph = helper.make_graph(
             self.nodes,
             f"random-{self.seed}",
             [_info(v) for v in self.inputs],
             [_info(v) for v in ends],
             self.constants,
+            # Which ONNX doesn't infer for operators of others.
+            value_info=[_info(v) for v in self.values if v.name in foreign and v not in ends],
         )
         model = helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", self.opset)],
+            opset_imports=[
+                helper.make_opsetid(domain, version)
+                for domain, version in {"": self.opset, **OTHER_OPSETS}.items()
+                if domain in {node.domain for node in self.nodes} | {""}
+            ],
             ir_version=IR_VERSION[self.opset],
             producer_name="mlbridge-random-networks",
         )

@@ -133,7 +133,8 @@ def test_what_was_measured_is_joined(
 ) -> None:
     monkeypatch.setattr(join_results, "BUILD", tmp_path / "build")
     monkeypatch.setattr(join_results, "ROOT", tmp_path)
-    monkeypatch.setattr(join_results, "CHOOSING", choosing := tmp_path / "choosing.md")
+    choosing = tmp_path / "choosing.md"
+    monkeypatch.setattr(join_results, "PAGES", {"ask": choosing.name, "footprint": choosing.name})
     assert join_results.main() == 1 and "nothing has been measured" in capsys.readouterr().out
     for name, title in (("test/faults", "Out"), ("test/interop", "Out"), ("bench/ask", "Asking")):
         path = tmp_path / "build" / f"{name}.json"

@@ -360,7 +360,6 @@ Status scaler(Lowering &l) {
 }
 
 Status normalizer(Lowering &l) {
-  constexpr double Least = 1e-30;
   Value *x = realOf(l, l.in(0));
   const std::string_view norm = l.text("norm", "MAX");
   if (x->rank() != 1 && x->rank() != 2)
@@ -371,10 +370,11 @@ Status normalizer(Lowering &l) {
   else if (norm == "L2")
     length = lastAxis(l, KernelId::ReduceL2F32, ReduceOp::SumSquare, x);
   else if (norm == "MAX")
-    length = lastAxis(l, KernelId::ReduceMaxF32, ReduceOp::Max, unary(l, KernelId::AbsF32, x));
+    length = lastAxis(l, KernelId::ReduceMaxF32, ReduceOp::Max, x);
   else
     return l.invalid("its norm is '", norm, "'");
-  length = binary(l, KernelId::MaxF32, length, l.constantReal(x->type, Least));
+  Value *isZero = compare(l, CompareOp::Equal, length, l.constantReal(x->type, 0));
+  length = where(l, isZero, l.constantReal(x->type, 1), length);
   return l.give(cast(l, binary(l, KernelId::DivF32, x, length), ElementType::Float32));
 }
 
