@@ -82,8 +82,8 @@ def write_section(path: Path, found: dict[str, Any]) -> None:
         for name, mean in ((name, found["over_oz"][way]) for name, way in ratios.items())
     )
     engines = [
-        {key.replace("_", " "): len(e[key]) if isinstance(e[key], list) else e[key] for key in e}
-        for e in found["engines"]
+        {key: len(value) if isinstance(value, list) else value for key, value in engine.items()}
+        for engine in found["engines"]
     ]
     section(
         path,

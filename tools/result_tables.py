@@ -21,8 +21,9 @@ def cell(value: object) -> str:
 
 
 def table(rows: Rows) -> str:
-    """A table whose heads are the keys of the first row."""
-    lines = [list(rows[0]), *([cell(row.get(key)) for key in rows[0]] for row in rows)]
+    """A table whose heads are the keys of the first row, with blanks for underscores."""
+    heads = [key.replace("_", " ") for key in rows[0]]
+    lines = [heads, *([cell(row.get(key)) for key in rows[0]] for row in rows)]
     first, *rest = (max(4, *map(len, column)) for column in zip(*lines, strict=True))
     rule = ["-" * first, *("-" * (width - 1) + ":" for width in rest)]
     padded = [

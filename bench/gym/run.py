@@ -178,7 +178,7 @@ def main() -> int:
         " passes on a module and generates code for the reward; the floor does both in one opt"
         " without environment or driver. Medians of rounds; a ratio is that of the rates in one"
         " round.",
-        [{key.replace("_", " "): value for key, value in row.items()} for row in rows],
+        rows,
     )
     return 0
 

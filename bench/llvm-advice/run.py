@@ -173,7 +173,7 @@ def main() -> int:
         "The questions of LLVM's own advisors",
         "Seconds to compile all files, beside LLVM's interactive channel whose answers are in a"
         " file, so that LLVM computes the features and nobody decides (the floor).",
-        [{key.replace("_", " "): value for key, value in row.items()} for row in found],
+        found,
     )
     slow = [
         row
