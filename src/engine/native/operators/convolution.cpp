@@ -130,12 +130,11 @@ bool readWindowOf(Lowering &l, const Value *x, const Value *w, Sliding &s) {
 }
 
 Status conv(Lowering &l) {
-  Value *x = l.in(0), *w = l.in(1);
-  const int64_t groups = l.integer("group", 1);
   Sliding s;
-  if (!fit(l, x, w, l.in(2), groups, false) || !readWindowOf(l, x, w, s) || !readPads(l, s, false))
+  int64_t groups = 0;
+  if (!readConvolution(l, l.in(0), l.in(1), l.in(2), s, groups))
     return l.status();
-  return l.give(convolve(l, x, w, l.in(2), s, groups));
+  return l.give(convolve(l, l.in(0), l.in(1), l.in(2), s, groups));
 }
 
 /// A convolution of the input, spread by the strides, with the window reversed.
@@ -263,7 +262,6 @@ Status col2Im(Lowering &l) {
   return l.give(l.view(transpose(l, inside, {1, 0}), shape));
 }
 
-#define MLBRIDGE_WINDOW "auto_pad dilations kernel_shape pads strides"
 constexpr Operator Table[] = {
     {"Conv", 1, "TTt", Reals, 1, true, conv, MLBRIDGE_WINDOW " group"},
     {"ConvTranspose", 1, "TTt", Reals, 1, true, convTranspose,
@@ -343,6 +341,13 @@ bool readPads(Lowering &l, Sliding &s, bool roundsUp) {
       --s.out[i];
   }
   return true;
+}
+
+bool readConvolution(Lowering &l, const Value *x, const Value *weights, const Value *bias,
+                     Sliding &s, int64_t &groups) {
+  groups = l.integer("group", 1);
+  return fit(l, x, weights, bias, groups, false) && readWindowOf(l, x, weights, s) &&
+         readPads(l, s, false);
 }
 
 Value *windows(Lowering &l, Value *x, const Sliding &s, const Shape &shape, Value *weights,

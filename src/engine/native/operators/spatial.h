@@ -9,6 +9,9 @@
 
 namespace mlbridge::native {
 
+/// The attributes of all windows.
+#define MLBRIDGE_WINDOW "auto_pad dilations kernel_shape pads strides"
+
 /// One number for each of three dimensions, the first ones of which may be missing.
 using Triple = std::array<int64_t, 3>;
 
@@ -35,6 +38,11 @@ bool readSliding(Lowering &l, const Value *x, const Integers &window, Sliding &o
 bool readPads(Lowering &l, Sliding &s, bool roundsUp);
 /// The attributes 'pads', of as many dimensions as there are.
 bool readPadList(Lowering &l, Sliding &s);
+
+/// Reads a convolution of x [N, C, lengths] with weights [O, C / groups, window], and a bias or
+/// null.
+bool readConvolution(Lowering &l, const Value *x, const Value *weights, const Value *bias,
+                     Sliding &s, int64_t &groups);
 
 /// The greatest elements of windows of x [planes, lengths], or with weights [period, taps] the sums
 /// of their products, to which a bias [period] is added. Result i reads plane i / `outputs`.
