@@ -104,7 +104,8 @@ private:
   Status pumpAs(Readiness wanted, Deadline deadline, Readiness &ready);
   Status checkProcess() const;
   Status send(const iovec *frames, int count, Lock &lock, Deadline deadline, bool &begun);
-  Status write(const iovec *frames, int count, Deadline deadline, bool &begun);
+  Status write(const iovec *frames, int count, Expected<size_t> taken, Deadline deadline,
+               bool &begun);
   Status drain(Outbox &box, Lock &lock, Deadline deadline);
   bool hasUnsent() const { return !outboxes_.empty() || !partial_.empty(); }
   Status flush(Lock &lock, Deadline deadline);
