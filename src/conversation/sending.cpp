@@ -3,6 +3,8 @@
 // sent next.
 #include "conversation/connection.h"
 
+#include "core/message.h"
+
 namespace mlbridge {
 
 /// The most unsent bytes of a message that has begun to go out; for more the connection ends.
@@ -162,15 +164,17 @@ Status Connection::write(const iovec *frames, int count, Expected<size_t> taken,
     }
     if (status.code() != Code::DeadlineExceeded)
       return status;
-    const std::string where = "the server read only " + std::to_string(total - left) + " of " +
-                              std::to_string(total) + " bytes in time";
+    const auto late = [&](Code code, const auto &...more) {
+      return makeError(code, "the server read only ", total - left, " of ", total, " bytes in time",
+                       more...);
+    };
     if (begun && left > MostPartial)
-      return Status(Code::Closed, where + "; the connection was closed");
+      return late(Code::Closed, "; the connection was closed");
     const Lock lock(mutex_);
     for (int i = 0; begun && i < count; ++i)
       if (Status s = partial_.add(at[i].iov_base, at[i].iov_len); !s)
-        return Status(Code::Closed, where + "; " + s.message());
-    return Status(Code::DeadlineExceeded, where);
+        return late(Code::Closed, "; ", s.message());
+    return late(Code::DeadlineExceeded);
   }
 }
 

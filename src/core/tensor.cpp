@@ -45,7 +45,8 @@ std::optional<size_t> elementCount(Span<const int64_t> shape) {
     if (length == 0)
       empty = true;
     else
-      tooMany |= __builtin_mul_overflow(count, static_cast<uint64_t>(length), &count) || count > Most;
+      tooMany |=
+          __builtin_mul_overflow(count, static_cast<uint64_t>(length), &count) || count > Most;
   }
   if (empty)
     return 0;

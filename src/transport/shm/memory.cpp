@@ -36,7 +36,9 @@ struct Wire {
 };
 static_assert(sizeof(Wire) == SharedMemory::Announcement::Size);
 
-Status unusable(const std::string &why) { return Status(Code::Protocol, "shared memory: " + why); }
+template <typename... Parts> Status unusable(const Parts &...why) {
+  return makeError(Code::Protocol, "shared memory: ", why...);
+}
 
 /// A child process must not write into what its parent shares with a server: in the child every
 /// such memory becomes a private copy at the same address.
@@ -88,15 +90,14 @@ Expected<SharedMemory::Announcement> SharedMemory::Announcement::decode(const ui
   const uint16_t major = wire.major;
   const Announcement said{wire.size, wire.ring};
   if (major != Major)
-    return unusable("the compiler uses version " + std::to_string(major) +
-                    " of its layout, the server version " + std::to_string(Major));
+    return unusable("the compiler uses version ", major, " of its layout, the server version ",
+                    Major);
   if (said.ring < LeastRing || said.ring > MostRing || (said.ring & (said.ring - 1)) != 0)
-    return unusable("a ring of " + std::to_string(said.ring) + " bytes; expected a power of two, " +
-                    std::to_string(LeastRing) + " to " + std::to_string(MostRing));
+    return unusable("a ring of ", said.ring, " bytes; expected a power of two, ", LeastRing, " to ",
+                    MostRing);
   if (said.size < ControlSize + 2 * said.ring || said.size > MostSize)
-    return unusable("the compiler states " + std::to_string(said.size) + " bytes, two rings of " +
-                    std::to_string(said.ring) + " take " +
-                    std::to_string(ControlSize + 2 * said.ring));
+    return unusable("the compiler states ", said.size, " bytes, two rings of ", said.ring, " take ",
+                    ControlSize + 2 * said.ring);
   return said;
 }
 
@@ -150,8 +151,7 @@ Expected<std::shared_ptr<SharedMemory>> SharedMemory::adopt(Descriptor memory,
       ::fstat(memory.get(), &info) != 0)
     return unusable("it was not made by memfd_create");
   if (static_cast<uint64_t>(info.st_size) != said.size)
-    return unusable("the compiler states " + std::to_string(said.size) + " bytes, it has " +
-                    std::to_string(info.st_size));
+    return unusable("the compiler states ", said.size, " bytes, it has ", info.st_size);
   return map(std::move(memory), said, ControlSize + 2 * said.ring);
 }
 
@@ -230,7 +230,7 @@ Expected<HandedOver> takeOver(int socket) {
     return Status(Code::LimitExceeded,
                   "shared memory: the server has no descriptors left for it (ulimit -n)");
   if (count != 2 || (message.msg_flags & MSG_CTRUNC))
-    return unusable("the compiler sent " + std::to_string(count) +
+    return unusable("the compiler sent ", count,
                     " descriptors with it, expected the memory and a socket");
   int domain = 0;
   socklen_t size = sizeof domain;
