@@ -47,31 +47,57 @@ const char *name(Code code);
 NextStep nextStep(Code code);
 const char *name(NextStep step); ///< "fall back", "fix the call", ...; static
 
-/// A code and, unless Ok, a message of one line without a full stop. Copyable.
+template <typename T> class Expected;
+
+/// A code and, unless Ok, a message of one line without a full stop. Copyable. An Ok status is one
+/// null pointer, so that success costs next to nothing.
 class [[nodiscard]] Status {
 public:
   /// Ok: no error.
   Status() = default;
   /// `message`: one line that says where, what was expected and what came.
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  [[gnu::cold]] Status(Code code, std::string message);
+  [[gnu::cold]] Status(Code code, const char *message);
+  Status(const Status &other) : failure_(other.failure_ ? copyOf(*other.failure_) : nullptr) {}
+  Status(Status &&other) noexcept : failure_(std::exchange(other.failure_, nullptr)) {}
+  Status &operator=(Status other) noexcept {
+    std::swap(failure_, other.failure_);
+    return *this;
+  }
+  ~Status() {
+    if (failure_)
+      drop(failure_);
+  }
 
   /// True if there is no error.
-  bool ok() const { return code_ == Code::Ok; }
+  bool ok() const { return !failure_; }
   explicit operator bool() const { return ok(); }
   template <typename T = void> bool isOk() const {
     static_assert(sizeof(T *) == 0, "isOk() is now ok(), and what Status::ok() made is Status()");
     return ok();
   }
-  Code code() const { return code_; } ///< what went wrong
+  /// What went wrong.
+  Code code() const { return failure_ ? codeOf(*failure_) : Code::Ok; }
   /// The place and the cause; empty if Ok. Lives as long as the status.
-  const std::string &message() const { return message_; }
+  const std::string &message() const;
   std::string toString() const; ///< "mismatch: <message>", or "ok"
   /// The same code with "<where>: " before the message.
   Status withContext(std::string_view where) const;
 
 private:
-  Code code_ = Code::Ok;
-  std::string message_;
+  struct Failure;
+  [[gnu::cold]] static Code codeOf(const Failure &failure);
+  [[gnu::cold]] static Failure *copyOf(const Failure &failure);
+  [[gnu::cold]] static void drop(Failure *failure);
+  [[gnu::cold]] static Failure *missing();
+  /// Ok becomes Internal.
+  void expectFailure() {
+    if (!failure_)
+      failure_ = missing();
+  }
+  template <typename T> friend class Expected;
+
+  Failure *failure_ = nullptr; ///< null if Ok
 };
 
 /// A value or the Status that says why there is none.
@@ -79,10 +105,7 @@ template <typename T> class [[nodiscard]] Expected {
 public:
   Expected(T value) : value_(std::move(value)) {} ///< with a value
   /// An Ok status is a mistake of the caller's, and becomes Internal.
-  Expected(Status status) : status_(std::move(status)) {
-    if (status_.ok())
-      status_ = Status(Code::Internal, "an Expected was made from an Ok status");
-  }
+  Expected(Status status) : status_(std::move(status)) { status_.expectFailure(); }
 
   /// True if there is a value.
   bool hasValue() const { return value_.has_value(); }

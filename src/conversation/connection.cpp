@@ -2,6 +2,7 @@
 // The streams of a connection: what comes goes to whom it is for, and who asks waits for it.
 #include "conversation/connection.h"
 
+#include "core/message.h"
 #include "core/process.h"
 
 namespace mlbridge {
@@ -77,6 +78,14 @@ template <typename Use> void Connection::atStream(uint32_t id, const Use &use) {
 Status Connection::frame(const FrameHeader &header) {
   if (!handshakeDone_)
     return welcomeFrame(header);
+  if (header.kind == FrameKind::Reply && header.stream != 0) {
+    answer(header);
+    return Status();
+  }
+  return rareFrame(header);
+}
+
+Status Connection::rareFrame(const FrameHeader &header) {
   switch (header.kind) {
   case FrameKind::Reply:
   case FrameKind::Error:
@@ -120,8 +129,8 @@ Status Connection::frame(const FrameHeader &header) {
     return Status();
   case FrameKind::Bye: {
     Expected<ByeMessage> bye = decode<ByeMessage>(incoming_.span());
-    return Status(Code::Closed, "the server ended the connection" +
-                                    (bye && !bye->text.empty() ? ": " + bye->text : ""));
+    return makeError(Code::Closed, "the server ended the connection",
+                     (bye && !bye->text.empty() ? ": " + bye->text : ""));
   }
   case FrameKind::Reset:
   case FrameKind::Step: {

@@ -2,6 +2,7 @@
 // Connecting and the handshake.
 #include "conversation/connection.h"
 #include "conversation/retry.h"
+#include "core/message.h"
 
 #include <poll.h>
 #include <sys/random.h>
@@ -98,9 +99,8 @@ Status Connection::welcomeFrame(const FrameHeader &header) {
     if (!welcome)
       return welcome.status();
     if (welcome->major != ProtocolMajor)
-      return Status(Code::Protocol, "the server speaks version " + std::to_string(welcome->major) +
-                                        " of the protocol, this library speaks version " +
-                                        std::to_string(ProtocolMajor));
+      return makeError(Code::Protocol, "the server speaks version ", welcome->major,
+                       " of the protocol, this library speaks version ", ProtocolMajor);
     if (welcome->nonce != nonce_)
       return Status(); // meant for somebody who was here before
     welcome_ = std::move(*welcome);

@@ -49,8 +49,8 @@ public:
     if (const int known = findAgent(welcome_.agents, agent); known >= 0)
       return &welcome_.agents[static_cast<size_t>(known)].signature;
     const std::vector<std::string_view> names = namesOf(Span<const AgentSpec>(welcome_.agents));
-    return Status(Code::NotFound, "the server has no agent '" + std::string(agent) + "'" +
-                                      suggestion(agent, names, "agents"));
+    return makeError(Code::NotFound, "the server has no agent '", agent, "'",
+                     suggestion(agent, names, "agents"));
   }
   Expected<std::unique_ptr<RunnerBackend>>
   newRunner(const Signature &bound, const CallContext &context, Duration deadline) override;

@@ -34,7 +34,7 @@ struct MessagePart {
     }
   }
 };
-Status makeErrorOf(Code code, const MessagePart *parts, size_t count);
+[[gnu::cold]] Status makeErrorOf(Code code, const MessagePart *parts, size_t count);
 
 /// A failure whose message is the parts in a row.
 template <typename... Parts> Status makeError(Code code, const Parts &...parts) {

@@ -40,10 +40,33 @@ const char *name(NextStep step) {
   return number < std::size(NextSteps) ? NextSteps[number] : "unknown step";
 }
 
+struct Status::Failure {
+  Code code;
+  std::string message;
+};
+
+Status::Status(Code code, std::string message) {
+  if (code != Code::Ok)
+    failure_ = new Failure{code, std::move(message)};
+}
+Status::Status(Code code, const char *message) : Status(code, std::string(message)) {}
+
+Code Status::codeOf(const Failure &failure) { return failure.code; }
+Status::Failure *Status::copyOf(const Failure &failure) { return new Failure(failure); }
+void Status::drop(Failure *failure) { delete failure; }
+Status::Failure *Status::missing() {
+  return new Failure{Code::Internal, "an Expected was made from an Ok status"};
+}
+
+const std::string &Status::message() const {
+  static const auto &none = *new std::string; // threads may run until the process ends
+  return failure_ ? failure_->message : none;
+}
+
 std::string Status::toString() const {
-  std::string text = name(code_);
-  if (!message_.empty())
-    text.append(": ").append(message_);
+  std::string text = name(code());
+  if (!message().empty())
+    text.append(": ").append(message());
   return text;
 }
 
@@ -51,9 +74,9 @@ Status Status::withContext(std::string_view where) const {
   if (ok())
     return {};
   std::string text(where);
-  if (!message_.empty())
-    text.append(": ").append(message_);
-  return {code_, std::move(text)};
+  if (!message().empty())
+    text.append(": ").append(message());
+  return {code(), std::move(text)};
 }
 
 } // namespace mlbridge
