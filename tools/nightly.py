@@ -240,7 +240,7 @@ def register_allocation(log: Path, _: float) -> bool:
 
 def outside(script: str, *options: object) -> tuple[Campaign, float]:
     """A campaign over what others wrote; its counts are in build/nightly/outside.json."""
-    command = (PYTHON, ROOT / "tests/outside" / script, *map(str, options))
+    command: list[str | Path] = [PYTHON, ROOT / "tests/outside" / script, *map(str, options)]
     return lambda log, _: run(log, *command, seconds=2 * HOURS), 0.0
 
 
