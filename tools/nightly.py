@@ -37,6 +37,8 @@ MARKED = {
     "training": "training",
 }
 HOURS = 3600  # seconds
+TONIGHT = int(time.time()) // 86400  # from which seeds are made, others each night
+Campaign = Callable[[Path, float], bool]
 COMPONENTS = {"MLBRIDGE_COMPONENT_PATH": str(BUILD / "cmake" / "dev" / "lib" / "mlbridge")}
 
 
@@ -52,7 +54,7 @@ def all_floats(log: Path, seconds: float) -> bool:
     if build("dev", ["serdes_json_all_floats", "mlbridge-serdes-json"]) != 0:
         return False
     sweep = BUILD / "cmake/dev/src/serdes/json/serdes_json_all_floats"
-    first = int(time.time()) // 86400 % 7
+    first = TONIGHT % 7
     return run(log, sweep, "7", str(first), seconds=4 * seconds, env=COMPONENTS)
 
 
@@ -86,7 +88,7 @@ def fuzzers(log: Path, seconds: float) -> bool:
 
 def random_networks(log: Path, kind: str, count: int, out: str, *options: str) -> bool:
     """The native engine, or a compiled model, against ONNX Runtime; others each night."""
-    first = int(time.time()) // 86400 * 100000
+    first = TONIGHT * 100000
     command = ["--networks", str(count), "--first", str(first), "--kind", kind, *options]
     return run(log, PYTHON, RANDOM_NETWORKS, *command, "--out", RESULTS / f"{out}.json")
 
@@ -140,7 +142,7 @@ def whole_tests(log: Path, _: float) -> bool:
     installations. Other random loops each night."""
     if build("dev", []) != 0 or build("asan", [], LONG_BUILD) != 0:
         return False
-    seed = {"MLBRIDGE_FIRST_SEED": str(int(time.time()) // 86400 * 1000)}
+    seed = {"MLBRIDGE_FIRST_SEED": str(TONIGHT * 1000)}
     good = tests(log, "-n", str(jobs()), "-m", MARKED["whole-tests"], env=seed)
     for preset, options in (("dev", ["-L", "slow"]), ("asan", ["-L", "slow|unit"])):
         command = ["ctest", "--preset", preset, *options, "--parallel", str(jobs())]
@@ -198,8 +200,7 @@ def own_builds(log: Path, _: float) -> bool:
 
 def loop_distribution(log: Path, _: float) -> bool:
     """Real programs at -O3, with agents that decide so."""
-    seed = int(time.time()) // 86400 * 1000
-    models = {"always": "function:always", "random": f"function:random?seed={seed}"}
+    models = {"always": "function:always", "random": f"function:random?seed={TONIGHT * 1000}"}
     ways = [
         f"--way={name}={flags('loop-distribution', '--model', model)}"
         for name, model in models.items()
@@ -209,11 +210,10 @@ def loop_distribution(log: Path, _: float) -> bool:
 
 def allocations() -> dict[str, str]:
     """Flags of agents that allocate registers, the machine verifier behind them."""
-    seed = int(time.time()) // 86400
     models = {
         "shipped": ["--effort", "0"],
         "heuristic": ["--model", "function:heuristic"],
-        "random": ["--model", f"function:random?seed={seed}"],
+        "random": ["--model", f"function:random?seed={TONIGHT}"],
     }
     asked = {
         name: flags("register-allocation", *model, "--on-failure", "fail")
@@ -234,40 +234,14 @@ def register_allocation(log: Path, _: float) -> bool:
         "--emulator=qemu-aarch64 -L /usr/aarch64-linux-gnu",
     ]
     good &= run(log, *COMPARE, *FEW, *cross, *options)
-    tonight = list(ways.values())[int(time.time()) // 86400 % len(ways)]
-    return run(log, PYTHON, "-m", "experiments.own_builds", f"--flags={tonight}") and good
+    asked = list(ways.values())[TONIGHT % len(ways)]
+    return run(log, PYTHON, "-m", "experiments.own_builds", f"--flags={asked}") and good
 
 
-def outside(script: str, log: Path, *options: str) -> bool:
+def outside(script: str, *options: object) -> tuple[Campaign, float]:
     """A campaign over what others wrote; its counts are in build/nightly/outside.json."""
-    return run(log, PYTHON, ROOT / "tests/outside" / script, *options, seconds=2 * HOURS)
-
-
-def csmith(log: Path, _: float) -> bool:
-    """Random C programs by every optimization; others each night."""
-    return outside("csmith.py", log, "--first", str(int(time.time()) // 86400 * 10000))
-
-
-def emi(log: Path, _: float) -> bool:
-    """The demo's programs with unexecuted code changed; others each night."""
-    return outside("emi.py", log, "--first", str(int(time.time()) // 86400 * 100))
-
-
-def mlir_tests(log: Path, _: float) -> bool:
-    """MLIR's own tests with linalg tiled, by other random decisions each night."""
-    return outside("mlir_tests.py", log, "--seed", str(int(time.time()) // 86400 * 10))
-
-
-def onnx_graphs(log: Path, _: float) -> bool:
-    """Random ONNX graphs with extreme values by the native engine, some compiled; others each
-    night."""
-    first = str(int(time.time()) // 86400 * 20000)
-    return outside("onnx_graphs.py", log, "--first", first, "--count", "8000", "--compiled", "24")
-
-
-def unchanged(log: Path, _: float) -> bool:
-    """Random C programs in which nothing is decided that changes them; others each night."""
-    return outside("unchanged.py", log, "--first", str(int(time.time()) // 86400 * 10000))
+    command: list[str | Path] = [PYTHON, ROOT / "tests/outside" / script, *map(str, options)]
+    return lambda log, _: run(log, *command, seconds=2 * HOURS), 0.0
 
 
 def aarch64(log: Path, _: float) -> bool:
@@ -275,19 +249,8 @@ def aarch64(log: Path, _: float) -> bool:
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
 
 
-def gcc_torture(log: Path, _: float) -> bool:
-    """Tests of GCC's testsuite by every optimization; others each night."""
-    seed = str(int(time.time()) // 86400)
-    return outside("gcc_torture.py", log, "--seed", seed, "--minutes", "10")
-
-
-def llvm_tests(log: Path, _: float) -> bool:
-    """LLVM's own tests through llc and opt, behind LLVM's verifiers; others each night."""
-    return outside("llvm_tests.py", log, "--first", str(int(time.time()) // 86400))
-
-
 # Each says whether it passed. Its share of the minutes.
-CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
+CAMPAIGNS: dict[str, tuple[Campaign, float]] = {
     "whole-tests": (whole_tests, 0.0),
     "llvm-19": (llvm_19, 0.0),
     "training": (training, 0.0),
@@ -308,13 +271,20 @@ CAMPAIGNS: dict[str, tuple[Callable[[Path, float], bool], float]] = {
     "loop-distribution": (loop_distribution, 0.05),
     "register-allocation": (register_allocation, 0.05),
     "aarch64": (aarch64, 0.05),
-    "csmith": (csmith, 0.0),
-    "emi": (emi, 0.0),
-    "onnx-graphs": (onnx_graphs, 0.0),
-    "gcc-torture": (gcc_torture, 0.0),
-    "mlir-tests": (mlir_tests, 0.0),
-    "unchanged": (unchanged, 0.0),
-    "llvm-tests": (llvm_tests, 0.0),
+    # Random C programs by every optimization; the demo's with unexecuted code changed.
+    "csmith": outside("csmith.py", "--first", TONIGHT * 10000),
+    "emi": outside("emi.py", "--first", TONIGHT * 100),
+    # Random ONNX graphs with extreme values by the native engine, some compiled.
+    "onnx-graphs": outside(
+        "onnx_graphs.py", "--first", TONIGHT * 20000, "--count", 8000, "--compiled", 24
+    ),
+    # Tests of GCC by every optimization; those of MLIR with linalg tiled by random decisions.
+    "gcc-torture": outside("gcc_torture.py", "--seed", TONIGHT, "--minutes", 10),
+    "mlir-tests": outside("mlir_tests.py", "--seed", TONIGHT * 10),
+    # Random C programs in which nothing is decided that changes them.
+    "unchanged": outside("unchanged.py", "--first", TONIGHT * 10000),
+    # LLVM's own tests through llc and opt, behind LLVM's verifiers.
+    "llvm-tests": outside("llvm_tests.py", "--first", TONIGHT),
 }
 
 
