@@ -47,31 +47,49 @@ const char *name(Code code);
 NextStep nextStep(Code code);
 const char *name(NextStep step); ///< "fall back", "fix the call", ...; static
 
-/// A code and, unless Ok, a message of one line without a full stop. Copyable.
+/// A code and, unless Ok, a message of one line without a full stop. Copies share it.
 class [[nodiscard]] Status {
 public:
   /// Ok: no error.
   Status() = default;
-  /// `message`: one line that says where, what was expected and what came.
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  /// `message`: one line that says where, what was expected and what came; Ok has none.
+  Status(Code code, std::string message);
+  Status(const Status &other) noexcept : failure_(other.failure_) { ///< of the same error
+    if (failure_)
+      retain();
+  }
+  Status(Status &&other) noexcept : failure_(std::exchange(other.failure_, nullptr)) {} ///< leaves Ok
+  Status &operator=(const Status &other) noexcept { return *this = Status(other); }
+  Status &operator=(Status &&other) noexcept {
+    std::swap(failure_, other.failure_);
+    return *this;
+  }
+  ~Status() {
+    if (failure_)
+      release();
+  }
 
   /// True if there is no error.
-  bool ok() const { return code_ == Code::Ok; }
+  bool ok() const { return !failure_; }
   explicit operator bool() const { return ok(); }
   template <typename T = void> bool isOk() const {
     static_assert(sizeof(T *) == 0, "isOk() is now ok(), and what Status::ok() made is Status()");
     return ok();
   }
-  Code code() const { return code_; } ///< what went wrong
+  Code code() const; ///< what went wrong
   /// The place and the cause; empty if Ok. Lives as long as the status.
-  const std::string &message() const { return message_; }
+  const std::string &message() const;
   std::string toString() const; ///< "mismatch: <message>", or "ok"
   /// The same code with "<where>: " before the message.
   Status withContext(std::string_view where) const;
 
 private:
-  Code code_ = Code::Ok;
-  std::string message_;
+  template <typename T> friend class Expected;
+  struct Failure;
+  void retain() const noexcept;
+  void release() const noexcept;
+  void becomeFailure(); // Internal
+  Failure *failure_ = nullptr; // null if Ok: what returns a Status mostly returns that
 };
 
 /// A value or the Status that says why there is none.
@@ -81,7 +99,7 @@ public:
   /// An Ok status is a mistake of the caller's, and becomes Internal.
   Expected(Status status) : status_(std::move(status)) {
     if (status_.ok())
-      status_ = Status(Code::Internal, "an Expected was made from an Ok status");
+      status_.becomeFailure();
   }
 
   /// True if there is a value.

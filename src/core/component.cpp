@@ -5,8 +5,6 @@
 #include "core/component_values.h"
 #include "core/registry.h"
 
-#include <mlbridge/engine.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -227,7 +225,7 @@ static Registry<const mlb_component *> &components() {
   return all;
 }
 
-Status registerComponent(const mlb_component &component) {
+Status addComponent(const mlb_component &component) {
   const std::string name(fromComponent(component.name));
   constexpr std::string_view own[] = {"aot",  "bitstream", "function", "native",
                                       "pipe", "shm",       "tfaot",    "unix"};

@@ -71,6 +71,11 @@ std::string unfit(Number number, ElementType type, bool isFromInteger) {
 
 } // namespace
 
+void copyStrings(const TensorView &to, const void *from) {
+  std::copy_n(static_cast<const std::string *>(from), to.count,
+              static_cast<std::string *>(to.data));
+}
+
 Status copyElements(const TensorView &to, ElementType type, const void *from) {
   if (type == to.type) {
     copySame(to, from);

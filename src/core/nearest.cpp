@@ -53,10 +53,10 @@ std::string suggestion(std::string_view word, Span<const std::string_view> known
   return didYouMean(word, known) + " (" + std::string(what) + ": " + listOf(known) + ")";
 }
 
-Status notLinked(std::string_view scheme, std::string_view target) {
-  return makeError(Code::Unsupported, "the scheme '", scheme,
+Status notLinked(std::string_view kind, std::string_view name, std::string_view target) {
+  return makeError(Code::Unsupported, "the ", kind, " '", name,
                    "' is not linked into this program; link MLBridge::", target,
-                   ", or MLBridge::core for all schemes (pkg-config: mlbridge-", target,
+                   ", or MLBridge::core for everything (pkg-config: mlbridge-", target,
                    " or mlbridge)");
 }
 

@@ -2,6 +2,7 @@
 // Names of the codes, and what a caller can do about each.
 #include <mlbridge/status.h>
 
+#include <atomic>
 #include <iterator>
 
 namespace mlbridge {
@@ -40,10 +41,37 @@ const char *name(NextStep step) {
   return number < std::size(NextSteps) ? NextSteps[number] : "unknown step";
 }
 
+struct Status::Failure {
+  Code code;
+  std::string message;
+  std::atomic<size_t> owners = 1;
+};
+
+Status::Status(Code code, std::string message)
+    : failure_(code == Code::Ok ? nullptr : new Failure{code, std::move(message)}) {}
+
+void Status::retain() const noexcept { failure_->owners.fetch_add(1, std::memory_order_relaxed); }
+
+void Status::release() const noexcept {
+  if (failure_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    delete failure_;
+}
+
+void Status::becomeFailure() {
+  *this = Status(Code::Internal, "an Expected was made from an Ok status");
+}
+
+Code Status::code() const { return failure_ ? failure_->code : Code::Ok; }
+
+const std::string &Status::message() const {
+  static const auto *none = new std::string;
+  return failure_ ? failure_->message : *none;
+}
+
 std::string Status::toString() const {
-  std::string text = name(code_);
-  if (!message_.empty())
-    text.append(": ").append(message_);
+  std::string text = name(code());
+  if (!message().empty())
+    text.append(": ").append(message());
   return text;
 }
 
@@ -51,9 +79,9 @@ Status Status::withContext(std::string_view where) const {
   if (ok())
     return {};
   std::string text(where);
-  if (!message_.empty())
-    text.append(": ").append(message_);
-  return {code_, std::move(text)};
+  if (!message().empty())
+    text.append(": ").append(message());
+  return {code(), std::move(text)};
 }
 
 } // namespace mlbridge

@@ -73,8 +73,8 @@ Status compare(const ModelBackend &fresh, const Signature &signature, const Meta
 class ReloadingModel final : public ModelBackend,
                              public std::enable_shared_from_this<ReloadingModel> {
 public:
-  ReloadingModel(Uri uri, Duration interval, BackendOpener opener)
-      : uri_(std::move(uri)), interval_(interval), opener_(std::move(opener)) {}
+  ReloadingModel(Uri uri, Duration interval, const ModelOpener &opener)
+      : uri_(std::move(uri)), interval_(interval), opener_(opener) {}
 
   Status open() {
     version_ = versionOf(uri_);
@@ -165,7 +165,7 @@ private:
 
   const Uri uri_;
   const Duration interval_;
-  const BackendOpener opener_;
+  const ModelOpener opener_;
   Signature signature_;
   Metadata metadata_;
 
@@ -265,18 +265,11 @@ ReloadingModel::newRunner(const Signature &bound, const CallContext &context, Du
 
 } // namespace
 
-Expected<std::optional<Duration>> takeReload(Uri &uri) {
-  const std::optional<std::string> stated = takeOption(uri, "reload");
-  if (!stated)
-    return std::optional<Duration>();
-  Expected<Duration> interval = parseDuration(*stated);
+OpenedBackend openReloading(Uri &uri, const ModelOpener &open) {
+  Expected<Duration> interval = parseDuration(takeOption(uri, "reload").value_or(""));
   if (!interval)
     return interval.status().withContext("option reload");
-  return std::optional<Duration>(*interval);
-}
-
-OpenedBackend openReloading(const Uri &uri, Duration interval, BackendOpener opener) {
-  auto model = std::make_shared<ReloadingModel>(uri, interval, std::move(opener));
+  auto model = std::make_shared<ReloadingModel>(uri, *interval, open);
   if (Status s = model->open(); !s)
     return s;
   return std::shared_ptr<ModelBackend>(std::move(model));

@@ -9,13 +9,6 @@
 
 namespace mlbridge {
 
-// The model's view in the caller's rank.
-static TensorView inCallersRank(TensorView view, bool batch) {
-  if (batch && !view.shape.empty())
-    view.shape = {view.shape.data() + 1, view.shape.size() - 1};
-  return view;
-}
-
 std::unique_ptr<Runner::State> Runner::State::failed(Status why,
                                                      std::shared_ptr<const Binding> binding) {
   auto state = std::make_unique<State>();
@@ -155,8 +148,7 @@ Status Runner::State::reject(Input *input, Status why) {
   return last;
 }
 
-void Runner::State::accept(Input &input) {
-  input.touched = true;
+void Runner::State::forgive(Input &input) {
   if (!input.wrong.ok()) {
     input.wrong = Status();
     --wrongInputs;
@@ -271,32 +263,42 @@ Status Runner::State::checkInputs() {
   return Status();
 }
 
-Status Runner::State::collectOutputs() {
-  for (Output &output : outputs) {
-    const Binding::Port &port = *output.port;
-    const TensorView view = runner->output(static_cast<size_t>(port.model));
-    const auto wrong = [&](const auto &...what) {
-      return makeError(Code::PolicyFailed, "the model's output '", port.spec.toString(),
-                       "' came as ", name(view.type), toString(view.shape), what...);
-    };
-    if (view.type != port.spec.type)
-      return wrong("");
+Status Runner::State::prepare() {
+  if (!failure.ok())
+    return failure;
+  if (inferring)
+    if (Status s = infer(); !s)
+      return fail(std::move(s));
+  Status s = checkInputs();
+  return s ? s : fail(std::move(s));
+}
+
+void Runner::State::copyIn() {
+  for (const Input &input : inputs)
+    if (input.copyTo)
+      copySame({input.view.type, input.copyTo, input.view.count, {}}, input.view.data);
+}
+
+Status Runner::State::wrongOutput(const Binding::Port &port, const TensorView &view) const {
+  std::string why;
+  if (view.type == port.spec.type) {
     if (port.batch && (view.shape.empty() || view.shape[0] != 1))
-      return wrong(" without a leading dimension of 1");
-    output.view = inCallersRank(view, port.batch);
-    if (!checkShape(port.spec, output.view.shape))
-      return wrong("");
-    if (view.count != elementCount(view.shape))
-      return wrong(" with ", view.count, " elements");
-    if (!output.bound)
-      continue;
-    if (view.count > output.room)
-      return makeError(Code::LimitExceeded, "output '", port.spec.toString(), "' has ", view.count,
-                       " elements, but the memory bound to it has room for only ", output.room);
-    output.view.data = output.bound;
-    if (view.data != output.bound)
-      copySame(output.view, view.data);
+      why = " without a leading dimension of 1";
+    else if (checkShape(port.spec, inCallersRank(view, port.batch).shape))
+      why = " with " + std::to_string(view.count) + " elements";
   }
+  return makeError(Code::PolicyFailed, "the model's output '", port.spec.toString(), "' came as ",
+                   name(view.type), view.shape, why);
+}
+
+Status Runner::State::copyOut(Output &output) {
+  if (output.view.count > output.room)
+    return makeError(Code::LimitExceeded, "output '", output.port->spec.toString(), "' has ",
+                     output.view.count,
+                     " elements, but the memory bound to it has room for only ", output.room);
+  const void *from = std::exchange(output.view.data, output.bound);
+  if (from != output.bound)
+    copySame(output.view, from);
   return Status();
 }
 

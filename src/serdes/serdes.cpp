@@ -242,6 +242,8 @@ Expected<const SerDes *> serdesNamed(std::string_view name) {
     return &bitstreamSerDes();
   if (const auto known = opened().find(name))
     return known->get();
+  if (!findComponent)
+    return notLinked("serializer", name, "components");
   Expected<const mlb_component *> component = findComponent(ComponentKind::SerDes, name);
   if (!component) {
     // A component of MLBridge says itself what it needs.
