@@ -37,7 +37,7 @@ struct Ensemble {
   std::vector<double> members; ///< of Test::firstMember
   std::vector<Child> roots;
   size_t reached = 0;         ///< tests that have to be below a root
-  std::vector<Entry> entries; ///< sorted by leaf
+  std::vector<Entry> entries;
   int64_t leaves = 0, targets = 0;
   TreeAggregate aggregate = TreeAggregate::Sum;
 };
@@ -170,10 +170,12 @@ private:
         return {{before(x), false}, {Never, true}};
       return x != x ? none() : all();
     case Mode::Member:
-      members.assign(ensemble_.members.begin() + static_cast<ptrdiff_t>(test.firstMember),
-                     ensemble_.members.begin() +
-                         static_cast<ptrdiff_t>(test.firstMember + test.members));
-      std::sort(members.begin(), members.end());
+      members.clear();
+      for (const size_t i : sorted(test.members, [&](size_t a, size_t b) {
+             return ensemble_.members[test.firstMember + a] <
+                    ensemble_.members[test.firstMember + b];
+           }))
+        members.push_back(ensemble_.members[test.firstMember + i]);
       break;
     default:
       break;
@@ -257,10 +259,10 @@ bool modeOf(std::string_view text, Mode &mode) {
 
 /// Numbers of a list of floats or, in later versions, of a tensor of doubles.
 bool numbers(Lowering &l, const std::string &name, std::vector<double> &out, bool &isDouble) {
-  if (!l.readNumbers(name + "_as_tensor", out, &isDouble))
+  if (!l.readNumbers((name + "_as_tensor").c_str(), out, &isDouble))
     return false;
   if (out.empty())
-    out.assign(l.reals(name).begin(), l.reals(name).end());
+    out.assign(l.reals(name.c_str()).begin(), l.reals(name.c_str()).end());
   return true;
 }
 
@@ -268,11 +270,7 @@ bool numbers(Lowering &l, const std::string &name, std::vector<double> &out, boo
 class NodeNames {
 public:
   NodeNames(const Integers &trees, const Integers &nodes) : trees_(trees), nodes_(nodes) {
-    for (size_t i = 0; i < nodes.size(); ++i)
-      order_.push_back(i);
-    const auto isBefore = [&](size_t a, size_t b) { return key(a) < key(b); };
-    if (!std::is_sorted(order_.begin(), order_.end(), isBefore))
-      std::sort(order_.begin(), order_.end(), isBefore);
+    order_ = sorted(nodes.size(), [&](size_t a, size_t b) { return key(a) < key(b); });
     const auto isNext = [&](size_t a, size_t b) { return key(a) >= key(b); };
     isUnique_ = std::adjacent_find(order_.begin(), order_.end(), isNext) == order_.end();
   }
@@ -351,15 +349,14 @@ bool readLists(Lowering &l, const std::string &prefix, Ensemble &out) {
     if (!isChild[i])
       out.roots.push_back(children[i]);
   Integers ordered = trees;
-  if (!std::is_sorted(ordered.begin(), ordered.end()))
-    std::sort(ordered.begin(), ordered.end());
+  sort(ordered);
   const auto end = std::unique(ordered.begin(), ordered.end());
   if (static_cast<size_t>(end - ordered.begin()) != out.roots.size())
     return l.invalid("it has ", end - ordered.begin(), " trees with ", out.roots.size(),
                      " roots; the nodes of a tree are in a cycle or don't hang together");
 
-  const Integers &givers = l.list(prefix + "_nodeids"), &givenTrees = l.list(prefix + "_treeids"),
-                 &targets = l.list(prefix + "_ids");
+  const Integers &givers = l.list((prefix + "_nodeids").c_str()), &givenTrees = l.list((prefix + "_treeids").c_str()),
+                 &targets = l.list((prefix + "_ids").c_str());
   if (givers.size() != weights.size() || givenTrees.size() != weights.size() ||
       targets.size() != weights.size())
     return l.invalid("its lists of weights have different lengths");
@@ -516,11 +513,12 @@ Value *evaluated(Lowering &l, Value *x, Ensemble &ensemble) {
   ensemble.isDouble |= x->type == ElementType::Float64;
   if (!NodeWriter(l, ensemble, x->shape[1]).write(nodes, roots))
     return y;
-  std::stable_sort(ensemble.entries.begin(), ensemble.entries.end(),
-                   [](const Entry &a, const Entry &b) { return a.leaf < b.leaf; });
   std::vector<int32_t> starts(static_cast<size_t>(ensemble.leaves) + 1), targets;
   std::vector<double> weights;
-  for (const Entry &entry : ensemble.entries) {
+  for (const size_t i : sorted(ensemble.entries.size(), [&](size_t a, size_t b) {
+         return ensemble.entries[a].leaf < ensemble.entries[b].leaf;
+       })) {
+    const Entry &entry = ensemble.entries[i];
     if (entry.target < 0 || entry.target >= ensemble.targets) {
       l.invalid("a leaf names target ", entry.target, " of ", ensemble.targets);
       return y;
