@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/frame.h"
+#include "core/message.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -112,9 +113,8 @@ Expected<FrameHeader> decodeFrameHeader(const uint8_t *from) {
   if (wire.magic != FrameMagic) {
     std::snprintf(text, sizeof text, "%02x %02x %02x %02x %02x %02x %02x %02x", from[0], from[1],
                   from[2], from[3], from[4], from[5], from[6], from[7]);
-    return Status(Code::Protocol,
-                  std::string("expected a frame that starts with 'MLBF', got the bytes ") + text +
-                      ": the peer does not speak this protocol");
+    return makeError(Code::Protocol, "expected a frame that starts with 'MLBF', got the bytes ",
+                     text, ": the peer does not speak this protocol");
   }
   if (const uint32_t found = checksumOf(wire); found != wire.checksum) {
     std::snprintf(text, sizeof text,
@@ -156,24 +156,23 @@ std::string name(FrameKind kind) {
 Status unexpectedFrame(const FrameHeader &header) {
   return header.flags & FlagSkippable
              ? Status()
-             : Status(Code::Protocol, "unexpected frame of kind " + name(header.kind));
+             : makeError(Code::Protocol, "unexpected frame of kind ", name(header.kind));
 }
 
 Status checkLength(const FrameHeader &header, uint64_t most, const char *limit) {
   if (header.length <= most)
     return Status();
-  return Status(Code::LimitExceeded, "a frame of kind " + name(header.kind) + " states " +
-                                         std::to_string(header.length) + " bytes, the limit is " +
-                                         std::to_string(most) + limit);
+  return makeError(Code::LimitExceeded, "a frame of kind ", name(header.kind), " states ",
+                   header.length, " bytes, the limit is ", most, limit);
 }
 
 Status FrameReader::closed(const Status &why) const {
   if (inPayload_)
-    return Status(why.code(), why.message() + " after " + std::to_string(have_) + " of " +
-                                  std::to_string(header_.length) + " payload bytes");
+    return makeError(why.code(), why.message(), " after ", have_, " of ", header_.length,
+                     " payload bytes");
   if (end_ != begin_)
-    return Status(why.code(), why.message() + " after " + std::to_string(end_ - begin_) + " of " +
-                                  std::to_string(FrameHeaderSize) + " header bytes");
+    return makeError(why.code(), why.message(), " after ", end_ - begin_, " of ", FrameHeaderSize,
+                     " header bytes");
   return why;
 }
 
@@ -242,8 +241,8 @@ Status FrameReader::consume(Target &target) {
         // Garbage shorter than a header would otherwise be waited on until the deadline.
         if (const size_t size = std::min<size_t>(end_ - begin_, sizeof FrameMagic))
           if (std::memcmp(staging_.data() + begin_, &FrameMagic, size) != 0)
-            return Status(Code::Protocol, "expected a frame that starts with 'MLBF', got other "
-                                          "bytes: the peer does not speak this protocol");
+            return makeError(Code::Protocol, "expected a frame that starts with 'MLBF', got other "
+                                             "bytes: the peer does not speak this protocol");
         return Status();
       }
       Expected<FrameHeader> header = decodeFrameHeader(staging_.data() + begin_);

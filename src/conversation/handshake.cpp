@@ -2,6 +2,7 @@
 // Connecting and the handshake.
 #include "conversation/connection.h"
 #include "conversation/retry.h"
+#include "core/message.h"
 
 #include <poll.h>
 #include <sys/random.h>
@@ -54,7 +55,7 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
 
 Status Connection::shakeHands(const Options &options, Deadline deadline) {
   if (::getrandom(nonce_.data(), nonce_.size(), 0) != ssize_t(nonce_.size()))
-    return Status(Code::Internal, "the system gives no random numbers (getrandom)");
+    return makeError(Code::Internal, "the system gives no random numbers (getrandom)");
   Hello hello;
   hello.nonce = nonce_;
   hello.maxMessage = options.maxMessage;
@@ -76,10 +77,10 @@ Status Connection::shakeHands(const Options &options, Deadline deadline) {
     Readiness ready;
     Status s = pumpAs({true, false}, deadline, ready);
     if (s && !handshakeDone_ && deadline.hasPassed()) // a server that sends on and on
-      s = Status(Code::DeadlineExceeded, "");
+      s = makeError(Code::DeadlineExceeded, "");
     if (!s)
       return s.code() == Code::DeadlineExceeded
-                 ? Status(s.code(), "the server did not answer in time")
+                 ? makeError(s.code(), "the server did not answer in time")
                  : s;
     if (Status s = failure(); !s)
       return s;
@@ -98,9 +99,8 @@ Status Connection::welcomeFrame(const FrameHeader &header) {
     if (!welcome)
       return welcome.status();
     if (welcome->major != ProtocolMajor)
-      return Status(Code::Protocol, "the server speaks version " + std::to_string(welcome->major) +
-                                        " of the protocol, this library speaks version " +
-                                        std::to_string(ProtocolMajor));
+      return makeError(Code::Protocol, "the server speaks version ", welcome->major,
+                       " of the protocol, this library speaks version ", ProtocolMajor);
     if (welcome->nonce != nonce_)
       return Status(); // meant for somebody who was here before
     welcome_ = std::move(*welcome);

@@ -2,6 +2,7 @@
 // One thread at a time writes, and what the server does not take at once goes before whatever is
 // sent next.
 #include "conversation/connection.h"
+#include "core/message.h"
 
 namespace mlbridge {
 
@@ -16,8 +17,8 @@ Status Connection::send(const iovec *frames, int count, Lock &lock, Deadline dea
       return status_;
     waitFor(writable_, lock, deadline);
     if (writing_ && deadline.hasPassed())
-      return Status(Code::DeadlineExceeded,
-                    "the server did not read another thread's message in time");
+      return makeError(Code::DeadlineExceeded,
+                       "the server did not read another thread's message in time");
   }
   if (!status_)
     return status_;
@@ -97,8 +98,8 @@ Status Connection::drain(Outbox &box, Lock &lock, Deadline deadline) {
     if (status && partial_.empty() && box.empty())
       return Status();
     if (status && deadline.hasPassed())
-      return Status(Code::DeadlineExceeded,
-                    "the server did not read the messages before this one in time");
+      return makeError(Code::DeadlineExceeded,
+                       "the server did not read the messages before this one in time");
     lock.unlock();
     status = status ? awaitRoom(deadline) : lastWords(status);
     lock.lock();
@@ -137,7 +138,7 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline, bool
     at->iov_len -= skip;
     Status status;
     if (deadline.hasPassed())
-      status = Status(Code::DeadlineExceeded, "");
+      status = makeError(Code::DeadlineExceeded, "");
     else if (*taken == 0)
       status = awaitRoom(deadline);
     if (status)
@@ -147,11 +148,11 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline, bool
     const std::string where = "the server read only " + std::to_string(total - left) + " of " +
                               std::to_string(total) + " bytes in time";
     if (begun && left > MostPartial)
-      return Status(Code::Closed, where + "; the connection was closed");
+      return makeError(Code::Closed, where, "; the connection was closed");
     const Lock lock(mutex_);
     for (int i = 0; begun && i < count; ++i)
       if (Status s = partial_.add(at[i].iov_base, at[i].iov_len); !s)
-        return Status(Code::Closed, where + "; " + s.message());
+        return makeError(Code::Closed, where, "; ", s.message());
     return Status(Code::DeadlineExceeded, where);
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds components by file name, opens them once and checks their tables.
 #include "core/component.h"
+#include "core/message.h"
 
 #include "core/component_values.h"
 #include "core/registry.h"
@@ -214,7 +215,7 @@ static Expected<const mlb_component *> openFile(const std::string &path, Compone
   const mlb_component *component = entry(MLB_COMPONENT_ABI);
   if (Status s = check(component, kind, name); !s) {
     ::dlclose(library);
-    return s.withContext("'" + path + "'");
+    return s.withContext(join("'", path, "'"));
   }
   return component;
 }
@@ -244,7 +245,7 @@ Status addComponent(const mlb_component &component) {
       continue;
     files.push_back(filePrefix(kind) + name + ".so");
     if (Status s = check(&component, kind, name); !s)
-      return s.withContext("component '" + name + "'");
+      return s.withContext(join("component '", name, "'"));
   }
   if (files.empty())
     return makeError(Code::Unsupported, "component '", name,

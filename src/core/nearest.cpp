@@ -45,12 +45,12 @@ std::string_view nearest(std::string_view word, Span<const std::string_view> kno
 
 std::string didYouMean(std::string_view word, Span<const std::string_view> known) {
   const std::string_view best = nearest(word, known);
-  return best.empty() ? std::string() : "; did you mean '" + std::string(best) + "'?";
+  return best.empty() ? std::string() : join("; did you mean '", best, "'?");
 }
 
 std::string suggestion(std::string_view word, Span<const std::string_view> known,
                        std::string_view what) {
-  return didYouMean(word, known) + " (" + std::string(what) + ": " + listOf(known) + ")";
+  return join(didYouMean(word, known), " (", what, ": ", listOf(known), ")");
 }
 
 Status notLinked(std::string_view kind, std::string_view name, std::string_view target) {

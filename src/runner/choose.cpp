@@ -166,7 +166,7 @@ private:
       }
       Expected<int64_t> chosen = sample_ ? sampler_.sample(all) : argMax(all);
       if (!chosen)
-        return chosen.status().withContext("output '" + name_ + "'");
+        return chosen.status().withContext(join("output '", name_, "'"));
       action = *chosen;
       row += choices;
     }
@@ -257,8 +257,9 @@ public:
     if (!own)
       return own.status();
     if (!*own)
-      return Status(Code::Unsupported, "option choose: the model takes any signature, so there is "
-                                       "no known output to choose from");
+      return makeError(Code::Unsupported,
+                       "option choose: the model takes any signature, so there is "
+                       "no known output to choose from");
     Expected<Chosen> chosen = chosenFrom(**own, how_);
     if (!chosen)
       return chosen.status();
@@ -329,16 +330,16 @@ Expected<Choosing> takeChoosing(Uri &uri) {
   const std::string kind = takeOption(uri, "choose").value_or("");
   Choosing how;
   if (kind != "argmax" && kind != "sample")
-    return makeError(Code::InvalidArgument, "option choose: expected argmax or sample, not '",
-                     kind, "'");
+    return makeError(Code::InvalidArgument, "option choose: expected argmax or sample, not '", kind,
+                     "'");
   how.sample = kind == "sample";
   how.from = takeOption(uri, "choose_from").value_or("");
   how.as = takeOption(uri, "choose_as").value_or(how.as);
   if (how.as.empty())
-    return Status(Code::InvalidArgument, "option choose_as: expected a name");
+    return makeError(Code::InvalidArgument, "option choose_as: expected a name");
   if (std::optional<std::string> mask = takeOption(uri, "mask")) {
     if (mask->empty())
-      return Status(Code::InvalidArgument, "option mask: expected the name of an input");
+      return makeError(Code::InvalidArgument, "option mask: expected the name of an input");
     how.mask = std::move(*mask);
   }
   for (const char *key : {"seed", "temperature"})

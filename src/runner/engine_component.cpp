@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Calls an engine through its table of C functions.
+#include "core/message.h"
 #include "runner/registry.h"
 
 #include "core/component.h"
@@ -236,14 +237,14 @@ Status registerEngine(const std::string &scheme, std::string name, const mlb_eng
   if (Status s = checkNotReserved(scheme); !s)
     return s;
   if (name.empty())
-    return Status(Code::InvalidArgument, "an engine was registered without a name");
+    return makeError(Code::InvalidArgument, "an engine was registered without a name");
   if (const std::string missing = missingInTable(engine); !missing.empty())
     return makeError(Code::InvalidArgument, "engine ", scheme, ":", name,
                      " has no complete table: ", missing);
   if (!linkedEngines()
            .findOrAdd(scheme, std::make_shared<Engines>())
            ->add(std::move(name), &engine))
-    return Status(Code::InvalidArgument, "an engine is registered under the same name already");
+    return makeError(Code::InvalidArgument, "an engine is registered under the same name already");
   return Status();
 }
 
@@ -257,10 +258,10 @@ OpenedBackend openLinked(const Uri &uri) {
   if (!engines)
     return std::shared_ptr<ModelBackend>();
   const auto engine = (*engines)->find(uri.place);
-  return engine ? openEngine(**engine, uri, nullptr)
-                : makeError(Code::NotFound, "no model '", uri.place,
-                            "' is linked into this program",
-                            (*engines)->suggestion(uri.place, uri.scheme));
+  return engine
+             ? openEngine(**engine, uri, nullptr)
+             : makeError(Code::NotFound, "no model '", uri.place, "' is linked into this program",
+                         (*engines)->suggestion(uri.place, uri.scheme));
 }
 
 OpenedBackend openEngine(const mlb_engine &engine, const Uri &uri,

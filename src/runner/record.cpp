@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `?record=FOLDER`: docs/recording.md has the format.
+#include "core/message.h"
 #include "core/process.h"
 #include "core/uri_options.h"
 #include "core/utf8.h"
@@ -393,7 +394,7 @@ private:
 OpenedBackend openRecorded(Uri &uri, const ModelOpener &open) {
   const std::string folder = takeOption(uri, "record").value_or("");
   if (folder.empty())
-    return Status(Code::InvalidArgument, "option record: expected a folder");
+    return makeError(Code::InvalidArgument, "option record: expected a folder");
   OpenedBackend model = open(uri);
   if (!model)
     return model;

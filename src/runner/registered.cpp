@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Functions and schemes of the program's own. A program that registers none doesn't link this.
+#include "core/message.h"
 #include "runner/registry.h"
 
 #include "core/registry.h"
@@ -49,7 +50,7 @@ std::vector<std::string> registeredSchemes() { return schemes().names(); }
 
 Status registerFunction(std::string name, Factory factory) {
   if (name.empty())
-    return Status(Code::InvalidArgument, "a function was registered without a name");
+    return makeError(Code::InvalidArgument, "a function was registered without a name");
   return add(functions(), "function", std::move(name), std::move(factory));
 }
 

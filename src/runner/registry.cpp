@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Schemes and options: built in, registered by the program, or found as components.
 #include "runner/registry.h"
+#include "core/message.h"
 #include "core/nearest.h"
 #include "core/uri_options.h"
 
@@ -63,7 +64,7 @@ bool mayBeFile(std::string_view scheme) { return scheme != "function" && !connec
 
 OpenedBackend openMemory(Uri uri, Span<const uint8_t> bytes, const OpenOptions &options) {
   if (uri.options.count("reload"))
-    return Status(Code::InvalidArgument, "option reload: a model in memory has no file");
+    return makeError(Code::InvalidArgument, "option reload: a model in memory has no file");
   if (uri.place.empty())
     uri.place = "the model in memory"; // for messages
   if (Status s = checkLinked(uri.scheme); !s)
@@ -164,9 +165,9 @@ const struct {
 } // namespace
 
 Status checkNotReserved(std::string_view scheme) {
-  return isOwn(scheme) ? makeError(Code::InvalidArgument, "scheme '", scheme,
-                                   "' is reserved by the library")
-                       : Status();
+  return isOwn(scheme)
+             ? makeError(Code::InvalidArgument, "scheme '", scheme, "' is reserved by the library")
+             : Status();
 }
 
 std::vector<std::string> knownSchemes() {

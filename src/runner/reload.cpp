@@ -3,6 +3,7 @@
 // two atomic loads. Who finds another file loads it, in its own call; the others go on with the old
 // model meanwhile, and each runner changes over between two of its evaluations. Inputs lie in
 // buffers of the runner here, because callers keep what they were given across models.
+#include "core/message.h"
 #include "runner/registry.h"
 
 #include "core/convert.h"
@@ -85,8 +86,8 @@ public:
     if (::stat(uri_.place.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
       return makeError(Code::InvalidArgument, "option reload: ", uri_.place, " is not a file");
     if (!(*model)->signature())
-      return Status(Code::Unsupported,
-                    "option reload: the model takes any signature; reload needs a fixed one");
+      return makeError(Code::Unsupported,
+                       "option reload: the model takes any signature; reload needs a fixed one");
     current_ = std::move(*model);
     signature_ = *current_->signature();
     metadata_ = current_->metadata();

@@ -18,8 +18,9 @@ const Status &Runner::State::noModel() {
 }
 
 static Status noSignature() {
-  return Status(Code::InvalidArgument, "the model takes any signature and none was stated: set "
-                                       "each input by name once before using its buffer or index");
+  return makeError(Code::InvalidArgument,
+                   "the model takes any signature and none was stated: set "
+                   "each input by name once before using its buffer or index");
 }
 
 Runner::Runner() = default;
@@ -115,8 +116,8 @@ Status Runner::State::set(const TensorKey &key, ElementType type, const void *da
   if (Status why = fitTo(*input, count); !why)
     return reject(input, std::move(why));
   if (Status why = copyElements(input->view, type, data); !why)
-    return reject(input, makeError(why.code(), "input '", input->port->spec.toString(), "' ",
-                                   why.message()));
+    return reject(
+        input, makeError(why.code(), "input '", input->port->spec.toString(), "' ", why.message()));
   accept(*input);
   return Status();
 }
@@ -241,7 +242,7 @@ Expected<TensorView> Runner::resizeAt(size_t index, Span<const int64_t> shape) {
 
 Status Runner::State::firstElementError(ElementType type) const {
   if (outputs.empty())
-    return Status(Code::InvalidArgument, "the signature has no output");
+    return makeError(Code::InvalidArgument, "the signature has no output");
   const TensorSpec &spec = outputs.front().port->spec;
   return type != spec.type
              ? typeError("output", spec, type)
@@ -255,7 +256,7 @@ void Runner::State::outputError(const TensorKey &key, ElementType type) {
   else if (hasOutputs)
     last = unknown("output", key, &Signature::outputs);
   else if (last.ok())
-    last = Status(Code::InvalidArgument, "an output was read before an evaluation");
+    last = makeError(Code::InvalidArgument, "an output was read before an evaluation");
 }
 
 Status Runner::beginEpisode(std::string_view episode, std::string_view unit) {

@@ -74,9 +74,10 @@ Status Runner::State::infer() {
   for (const Tensor &tensor : pending)
     signature.inputs.push_back(tensor.spec());
   if (!answerType)
-    return Status(Code::InvalidArgument,
-                  "the model takes any signature and none was stated, so the type of its answer is "
-                  "unknown: ask with evaluate<T>()");
+    return makeError(
+        Code::InvalidArgument,
+        "the model takes any signature and none was stated, so the type of its answer is "
+        "unknown: ask with evaluate<T>()");
   TensorSpec answer;
   answer.name = "output";
   answer.type = *answerType;
@@ -214,7 +215,7 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
       return lost(s);
     view = input.scratch.view();
   } else {
-    Expected<TensorView> resized = Status(Code::Internal, "");
+    Expected<TensorView> resized = makeError(Code::Internal, "");
     if (input.port->batch) {
       Shape withBatch{1};
       withBatch.insert(withBatch.end(), shape.begin(), shape.end());
@@ -294,8 +295,8 @@ Status Runner::State::wrongOutput(const Binding::Port &port, const TensorView &v
 Status Runner::State::copyOut(Output &output) {
   if (output.view.count > output.room)
     return makeError(Code::LimitExceeded, "output '", output.port->spec.toString(), "' has ",
-                     output.view.count,
-                     " elements, but the memory bound to it has room for only ", output.room);
+                     output.view.count, " elements, but the memory bound to it has room for only ",
+                     output.room);
   const void *from = std::exchange(output.view.data, output.bound);
   if (from != output.bound)
     copySame(output.view, from);

@@ -39,8 +39,8 @@ public:
   Status finish(const std::string &where) const {
     for (size_t i = 0; i < specs_.size(); ++i)
       if (!filled_[i])
-        return Status(Code::Internal,
-                      where + ": the component did not deliver tensor '" + specs_[i].name + "'");
+        return makeError(Code::Internal, where, ": the component did not deliver tensor '",
+                         specs_[i].name, "'");
     return Status();
   }
 
@@ -50,9 +50,10 @@ private:
       return makeError(Code::Internal, "the component delivered tensor ", i, " of ", specs_.size());
     const TensorSpec &spec = specs_[i];
     if (filled_[i])
-      return Status(Code::Protocol, "tensor '" + spec.name + "' occurs twice");
+      return makeError(Code::Protocol, "tensor '", spec.name, "' occurs twice");
     if (strings != (spec.type == ElementType::String))
-      return Status(Code::Internal, "the component mistook the type of tensor '" + spec.name + "'");
+      return makeError(Code::Internal, "the component mistook the type of tensor '", spec.name,
+                       "'");
     Span<const int64_t> lengths(shape, spec.shape.size());
     if (Status s = checkShape(spec, lengths); !s)
       return Status(Code::Protocol, s.message());
@@ -66,8 +67,8 @@ private:
   Status put(uint64_t i, uint64_t k, mlb_string value) {
     if (i >= specs_.size() || !filled_[i] || specs_[i].type != ElementType::String ||
         k >= views_[i].count)
-      return Status(Code::Internal, "the component delivered string " + std::to_string(k) +
-                                        " of tensor " + std::to_string(i) + " unasked");
+      return makeError(Code::Internal, "the component delivered string ", k, " of tensor ", i,
+                       " unasked");
     auto &text = static_cast<std::string *>(views_[i].data)[k];
     if (value.size)
       text.assign(value.data, value.size);
@@ -107,7 +108,7 @@ public:
     if (code)
       return error.status(code, name_);
     if (!codec_)
-      return Status(Code::Internal, name_ + ": the component gave no codec");
+      return makeError(Code::Internal, name_, ": the component gave no codec");
     return Status();
   }
 
@@ -194,15 +195,16 @@ std::unique_ptr<SerDes> newComponentSerDes(std::string name, const mlb_serdes *t
 Status Codec::decodeAround(Span<const uint8_t> message, Span<const ExternalSpan> external,
                            TensorSink &sink) const {
   if (!external.empty())
-    return Status(Code::Protocol,
-                  "this serdes does not support tensors outside of the message (in shared memory)");
+    return makeError(
+        Code::Protocol,
+        "this serdes does not support tensors outside of the message (in shared memory)");
   return decode(message, sink);
 }
 
 Status checkViews(const std::string &serdes, Span<const TensorSpec> specs,
                   Span<const TensorView> tensors) {
   const auto wrong = [&](const std::string &why) {
-    return Status(Code::InvalidArgument, serdes + ": " + why);
+    return makeError(Code::InvalidArgument, serdes, ": ", why);
   };
   if (tensors.size() != specs.size())
     return wrong("expected " + std::to_string(specs.size()) + " tensors, got " +
@@ -286,13 +288,13 @@ Expected<ChosenSerDes> serdesOf(const Uri &uri) {
     return chosen;
   std::unique_ptr<SerDes> variant = chosen.serdes->withOptions(options);
   if (!variant)
-    return Status(Code::InvalidArgument, "serdes '" + chosen.name + "' takes no option '" +
-                                             options.options.begin()->first + "'");
+    return makeError(Code::InvalidArgument, "serdes '", chosen.name, "' takes no option '",
+                     options.options.begin()->first, "'");
   if (!missing.empty())
-    return Status(
+    return makeError(
         Code::InvalidArgument,
-        "messages of your own .proto file need the options 'proto', 'request' and 'reply'; '" +
-            std::string(missing) + "' is missing");
+        "messages of your own .proto file need the options 'proto', 'request' and 'reply'; '",
+        missing, "' is missing");
   chosen.hasMessages = true;
   options.scheme = chosen.name;
   chosen.serdes = opened().findOrAdd(options.toString(), std::move(variant)).get();

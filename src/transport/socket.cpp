@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/socket.h"
+#include "core/message.h"
 
 #include "transport/owner.h"
 
@@ -25,12 +26,11 @@ Expected<sockaddr_un> addressOf(const std::string &scheme, const std::string &pa
   address.sun_family = AF_UNIX;
   constexpr size_t Limit = sizeof address.sun_path - 1;
   if (path.empty())
-    return Status(Code::InvalidArgument,
-                  scheme + ": the URI names no socket; expected " + scheme + ":PATH");
+    return makeError(Code::InvalidArgument, scheme, ": the URI names no socket; expected ", scheme,
+                     ":PATH");
   if (path.size() > Limit)
-    return Status(Code::InvalidArgument, scheme + ": the socket path has " +
-                                             std::to_string(path.size()) + " bytes, at most " +
-                                             std::to_string(Limit) + " are possible: " + path);
+    return makeError(Code::InvalidArgument, scheme, ": the socket path has ", path.size(),
+                     " bytes, at most ", Limit, " are possible: ", path);
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
 }
@@ -62,16 +62,16 @@ Expected<Descriptor> connectSocket(const std::string &scheme, const std::string 
       continue;
     case EAGAIN: // the server's backlog is full, and poll does not tell when that ends
       if (deadline.hasPassed())
-        return Status(Code::DeadlineExceeded, where + ": the server did not accept in time");
+        return makeError(Code::DeadlineExceeded, where, ": the server did not accept in time");
       ::poll(nullptr, 0, 2);
       continue;
     case ENOENT:
-      return Status(Code::Unavailable, where + ": no server there (no such socket)");
+      return makeError(Code::Unavailable, where, ": no server there (no such socket)");
     case ECONNREFUSED: {
       struct stat info{};
       if (::stat(path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode))
-        return Status(Code::InvalidArgument, where + ": this is not a socket");
-      return Status(Code::Unavailable, where + ": no server there (connection refused)");
+        return makeError(Code::InvalidArgument, where, ": this is not a socket");
+      return makeError(Code::Unavailable, where, ": no server there (connection refused)");
     }
     default:
       return Status(error == EACCES || error == ENOTDIR ? Code::InvalidArgument : Code::Unavailable,
@@ -182,12 +182,12 @@ Expected<std::unique_ptr<Listener>> SocketTransport::listen(const Uri &uri) cons
   struct stat info{};
   if (::lstat(path.c_str(), &info) == 0) {
     if (!S_ISSOCK(info.st_mode))
-      return Status(Code::InvalidArgument,
-                    where + ": the path exists and is not a socket; remove it or choose another");
+      return makeError(Code::InvalidArgument, where,
+                       ": the path exists and is not a socket; remove it or choose another");
     if (info.st_uid != ::geteuid())
       return ofAnotherUser(where + ": the socket that is there", info.st_uid);
     if (!isLeftBehind(*address))
-      return Status(Code::Busy, where + ": another server is there");
+      return makeError(Code::Busy, where, ": another server is there");
     ::unlink(path.c_str());
   }
   Expected<Descriptor> socket = newSocket(scheme_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Writes and reads bitstream messages. Every length of a message is checked against the bytes that
 // are left before anything is made of it.
+#include "core/message.h"
 #include "serdes/serdes.h"
 
 #include <algorithm>
@@ -29,13 +30,13 @@ std::string number(uint64_t value) { return std::to_string(value); }
 std::string about(const TensorSpec &spec) { return "bitstream: tensor '" + spec.name + "' "; }
 
 Status tooShort(const TensorSpec &spec, size_t needed, size_t offset, size_t left) {
-  return Status(Code::Protocol, about(spec) + "needs " + number(needed) + " bytes at offset " +
-                                    number(offset) + ", message has " + number(left) + " left");
+  return makeError(Code::Protocol, about(spec), "needs ", number(needed), " bytes at offset ",
+                   number(offset), ", message has ", number(left), " left");
 }
 
 Status leftover(size_t expected, size_t size) {
-  return Status(Code::Protocol, "bitstream: expected the end at offset " + number(expected) +
-                                    ", the message has " + number(size) + " bytes");
+  return makeError(Code::Protocol, "bitstream: expected the end at offset ", number(expected),
+                   ", the message has ", number(size), " bytes");
 }
 
 /// The part that does not change from message to message.
@@ -49,9 +50,9 @@ struct Plan {
 Status checkPadding(const Plan &plan, const uint8_t *message, size_t from, size_t to) {
   for (size_t i = from; i < to; ++i)
     if (message[i] != 0)
-      return Status(Code::Protocol, "bitstream: padding byte at offset " + number(i) +
-                                        " before tensor '" + plan.spec.name + "' is " +
-                                        number(message[i]) + ", expected 0");
+      return makeError(Code::Protocol, "bitstream: padding byte at offset ", number(i),
+                       " before tensor '", plan.spec.name, "' is ", number(message[i]),
+                       ", expected 0");
   return Status();
 }
 
@@ -59,9 +60,9 @@ Status checkBools(const Plan &plan, const uint8_t *message, size_t offset, size_
   size_t bad = findNoBool(message + offset, size);
   if (bad == size)
     return Status();
-  return Status(Code::Protocol, about(plan.spec) + "element " + number(bad) + " at offset " +
-                                    number(offset + bad) + " is " + number(message[offset + bad]) +
-                                    ", a bool is 0 or 1");
+  return makeError(Code::Protocol, about(plan.spec), "element ", number(bad), " at offset ",
+                   number(offset + bad), " is ", number(message[offset + bad]),
+                   ", a bool is 0 or 1");
 }
 
 class BitstreamCodec final : public Codec {
@@ -83,7 +84,7 @@ public:
         if (!count ||
             __builtin_mul_overflow(*count, std::max(plan.elementSize, size_t(1)), &bytes) ||
             __builtin_add_overflow(bytes, end + 2 * Alignment, &bytes))
-          return Status(Code::LimitExceeded, about(spec) + "is too large: " + spec.toString());
+          return makeError(Code::LimitExceeded, about(spec), "is too large: ", spec.toString());
         plan.count = *count;
       }
       codec->fixed_ &= plan.words == 0 && plan.elementSize != 0;
@@ -100,7 +101,7 @@ public:
   const Layout *layout() const override { return fixed_ ? &layout_ : nullptr; }
   Status check(Span<const uint8_t> message) const override {
     if (!fixed_)
-      return Status(Code::Unsupported, "bitstream: these tensors have no fixed layout");
+      return makeError(Code::Unsupported, "bitstream: these tensors have no fixed layout");
     size_t at = 0;
     for (size_t i = 0; i < plans_.size(); ++i) {
       const Plan &plan = plans_[i];
@@ -204,8 +205,8 @@ public:
       const Plan &plan = plans_[i];
       size_t start = aligned(at + skipped) - skipped;
       if (start > message.size())
-        return Status(Code::Protocol, about(plan.spec) + "starts at offset " + number(start) +
-                                          ", message has " + number(message.size()) + " bytes");
+        return makeError(Code::Protocol, about(plan.spec), "starts at offset ", number(start),
+                         ", message has ", number(message.size()), " bytes");
       if (Status s = checkPadding(plan, message.data(), at, start); !s)
         return s;
       at = start;
@@ -220,12 +221,12 @@ public:
       if (count && span != external.end() && span->offset == at) {
         if (plan.spec.type == ElementType::Bool || span->bytes % plan.elementSize != 0 ||
             span->bytes / plan.elementSize != count)
-          return Status(Code::Protocol, about(plan.spec) + "of shape " + toString(shape) +
-                                            " is stated to have " + number(span->bytes) +
-                                            " bytes outside of the message");
+          return makeError(Code::Protocol, about(plan.spec), "of shape ", toString(shape),
+                           " is stated to have ", number(span->bytes),
+                           " bytes outside of the message");
         if (!sink.adopt(i, shape, static_cast<const uint8_t *>(span->data)))
-          return Status(Code::Protocol,
-                        about(plan.spec) + "cannot have the shape " + toString(shape));
+          return makeError(Code::Protocol, about(plan.spec), "cannot have the shape ",
+                           toString(shape));
         skipped += span->bytes;
         ++span;
         continue;
@@ -247,9 +248,9 @@ public:
       at += bytes;
     }
     if (span != external.end())
-      return Status(Code::Protocol,
-                    "bitstream: no tensor begins at offset " + number(span->offset) +
-                        ", where the request says that one lies outside of the message");
+      return makeError(Code::Protocol, "bitstream: no tensor begins at offset ",
+                       number(span->offset),
+                       ", where the request says that one lies outside of the message");
     return at == message.size() ? Status() : leftover(at, message.size());
   }
 
@@ -271,17 +272,17 @@ private:
       if (!spec.maximum.empty() && spec.maximum[d] > 0)
         most = static_cast<uint64_t>(spec.maximum[d]);
       if (length > most)
-        return Status(Code::Protocol, about(spec) + "dimension " + number(d) + " at offset " +
-                                          number(at) + " is " + number(length) + ", at most " +
-                                          number(most) + " is allowed");
+        return makeError(Code::Protocol, about(spec), "dimension ", number(d), " at offset ",
+                         number(at), " is ", number(length), ", at most ", number(most),
+                         " is allowed");
       shape[d] = static_cast<int64_t>(length);
       at += Word;
     }
     std::optional<size_t> product = elementCount(shape);
     if (!product)
-      return Status(Code::Protocol, about(spec) +
-                                        "has more elements than any message: its shape is " +
-                                        toString(shape) + " before offset " + number(at));
+      return makeError(Code::Protocol, about(spec),
+                       "has more elements than any message: its shape is ", toString(shape),
+                       " before offset ", number(at));
     count = *product;
     return Status();
   }
@@ -296,9 +297,8 @@ private:
     for (size_t k = 0; k < count; ++k) {
       uint64_t length = readWord(lengths + k * Word);
       if (length > left)
-        return Status(Code::Protocol, about(spec) + "element " + number(k) + " needs " +
-                                          number(length) + " bytes, message has " + number(left) +
-                                          " left");
+        return makeError(Code::Protocol, about(spec), "element ", number(k), " needs ",
+                         number(length), " bytes, message has ", number(left), " left");
       left -= length;
     }
     TensorView view;
@@ -319,9 +319,9 @@ private:
       return prepared.status();
     view = *prepared;
     if (view.count != count || view.type != plans_[index].spec.type)
-      return Status(Code::Internal, about(plans_[index].spec) + "got storage for " +
-                                        number(view.count) + " " + name(view.type) +
-                                        " elements, asked for " + number(count));
+      return makeError(Code::Internal, about(plans_[index].spec), "got storage for ",
+                       number(view.count), " ", name(view.type), " elements, asked for ",
+                       number(count));
     return Status();
   }
 

@@ -36,7 +36,9 @@ struct Wire {
 };
 static_assert(sizeof(Wire) == SharedMemory::Announcement::Size);
 
-Status unusable(const std::string &why) { return Status(Code::Protocol, "shared memory: " + why); }
+Status unusable(const std::string &why) {
+  return makeError(Code::Protocol, "shared memory: ", why);
+}
 
 /// A child process must not write into what its parent shares with a server: in the child every
 /// such memory becomes a private copy at the same address.
@@ -276,15 +278,15 @@ Expected<HandedOver> takeOver(int socket) {
     }
   }
   if (n == 0)
-    return Status(Code::Closed, "the peer closed the connection");
+    return makeError(Code::Closed, "the peer closed the connection");
   Expected<SharedMemory::Announcement> said =
       SharedMemory::Announcement::decode(text, static_cast<size_t>(n));
   if (!said)
     return said.status();
   // The system dropped some, though two have room.
   if (count < 2 && (message.msg_flags & MSG_CTRUNC))
-    return Status(Code::LimitExceeded,
-                  "shared memory: the server has no descriptors left for it (ulimit -n)");
+    return makeError(Code::LimitExceeded,
+                     "shared memory: the server has no descriptors left for it (ulimit -n)");
   if (count != 2 || (message.msg_flags & MSG_CTRUNC))
     return unusable("the compiler sent " + std::to_string(count) +
                     " descriptors with it, expected the memory and a socket");

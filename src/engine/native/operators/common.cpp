@@ -38,10 +38,16 @@ std::vector<size_t> sortedBy(size_t size, bool (*isBefore)(const void *, size_t,
   return order;
 }
 
+Integers joined(Integers a, const Integers &b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 void sort(Integers &numbers) {
   const Integers given = numbers;
   numbers.clear();
-  for (const size_t i : sorted(given.size(), [&](size_t a, size_t b) { return given[a] < given[b]; }))
+  for (const size_t i :
+       sorted(given.size(), [&](size_t a, size_t b) { return given[a] < given[b]; }))
     numbers.push_back(given[i]);
 }
 

@@ -54,10 +54,7 @@ Integers broadcastLoops(const Shape &out, const std::vector<const Value *> &oper
 /// Like broadcastLoops, for any strides.
 Integers mergedLoops(const Shape &lengths, const std::vector<Integers> &strides);
 
-inline Integers joined(Integers a, const Integers &b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
+Integers joined(Integers a, const Integers &b);
 
 // All of these make new values. Kernels of floats are named by the one for float32.
 Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha = 0, double beta = 0);

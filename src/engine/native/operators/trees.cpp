@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor of ai.onnx.ml: the trees of a
 // model as one array of nodes.
+#include "core/message.h"
 #include "engine/native/operators/classical.h"
 
 #include <cmath>
@@ -36,7 +37,7 @@ struct Ensemble {
   std::vector<Test> tests;
   std::vector<double> members; ///< of Test::firstMember
   std::vector<Child> roots;
-  size_t reached = 0;         ///< tests that have to be below a root
+  size_t reached = 0; ///< tests that have to be below a root
   std::vector<Entry> entries;
   int64_t leaves = 0, targets = 0;
   TreeAggregate aggregate = TreeAggregate::Sum;
@@ -107,7 +108,7 @@ private:
   void add(size_t count) {
     constexpr size_t Most = std::numeric_limits<int32_t>::max();
     if (nodes_.size() + count > Most) {
-      l_.planner.fail({Code::LimitExceeded, "its trees have more than 2^31 nodes"});
+      l_.planner.fail(makeError(Code::LimitExceeded, "its trees have more than 2^31 nodes"));
       return;
     }
     nodes_.resize(nodes_.size() + count);
@@ -355,7 +356,8 @@ bool readLists(Lowering &l, const std::string &prefix, Ensemble &out) {
     return l.invalid("it has ", end - ordered.begin(), " trees with ", out.roots.size(),
                      " roots; the nodes of a tree are in a cycle or don't hang together");
 
-  const Integers &givers = l.list((prefix + "_nodeids").c_str()), &givenTrees = l.list((prefix + "_treeids").c_str()),
+  const Integers &givers = l.list((prefix + "_nodeids").c_str()),
+                 &givenTrees = l.list((prefix + "_treeids").c_str()),
                  &targets = l.list((prefix + "_ids").c_str());
   if (givers.size() != weights.size() || givenTrees.size() != weights.size() ||
       targets.size() != weights.size())
