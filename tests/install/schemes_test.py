@@ -22,7 +22,7 @@ URIS = {
 }
 OPTIONS = {
     "choose": "choose=nowhere",
-    "record": "record=/nowhere",
+    "record": "record=/dev/null/nowhere",
     "reload": "reload=nowhere",
     "rename": "rename=nowhere",
 }
