@@ -58,7 +58,8 @@ public:
     if (failure_)
       retain();
   }
-  Status(Status &&other) noexcept : failure_(std::exchange(other.failure_, nullptr)) {} ///< leaves Ok
+  Status(Status &&other) noexcept
+      : failure_(std::exchange(other.failure_, nullptr)) {} ///< leaves Ok
   Status &operator=(const Status &other) noexcept { return *this = Status(other); }
   Status &operator=(Status &&other) noexcept {
     std::swap(failure_, other.failure_);
@@ -88,7 +89,7 @@ private:
   struct Failure;
   void retain() const noexcept;
   void release() const noexcept;
-  void becomeFailure(); // Internal
+  void becomeFailure();        // Internal
   Failure *failure_ = nullptr; // null if Ok: what returns a Status mostly returns that
 };
 

@@ -20,8 +20,8 @@ const char *name(ComponentKind kind);
 /// The table of the component, of this library's ABI, which has a complete table of the kind asked
 /// for. Opened on first use, never closed; thread-safe. Errors: InvalidArgument (a name that cannot
 /// be part of a file name), NotFound (no such file; the message lists where it was looked for and
-/// what gives it), Unsupported (a file that is no component, or one of another version). Null unless
-/// the program links it in, as in engine/backends.h; whoever calls what else is here has it.
+/// what gives it), Unsupported (a file that is no component, or one of another version). Null
+/// unless the program links it in, as in engine/backends.h; whoever calls what else is here has it.
 [[gnu::weak, gnu::visibility("hidden")]] Expected<const mlb_component *>
 findComponent(ComponentKind kind, std::string_view name) __asm__("mlbridge_link_components");
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What runs in each evaluation. It is compiled for speed, and the rest of the Runner for size, so what
-// seldom happens is there.
+// What runs in each evaluation. It is compiled for speed, and the rest of the Runner for size, so
+// what seldom happens is there.
 #include "core/convert.h"
 #include "runner/runner_state.h"
 
@@ -48,8 +48,7 @@ Status Runner::State::collectOutputs() {
     const Binding::Port &port = *output.port;
     const TensorView view = runner->output(static_cast<size_t>(port.model));
     output.view = inCallersRank(view, port.batch);
-    if (view.type != port.spec.type ||
-        (port.batch && (view.shape.empty() || view.shape[0] != 1)) ||
+    if (view.type != port.spec.type || (port.batch && (view.shape.empty() || view.shape[0] != 1)) ||
         !checkShape(port.spec, output.view.shape) || view.count != elementCount(view.shape))
       return wrongOutput(port, view);
     if (output.bound)

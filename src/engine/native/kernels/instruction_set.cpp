@@ -43,8 +43,8 @@ const Kernel *kernelsFor(InstructionSet set) {
   case InstructionSet::Avx512:
     if (features().avx512) {
       static const KernelTable Avx512(setAvx512Kernels, kernelsFor(InstructionSet::Avx2));
-      static const KernelTable WithVnni(features().vnni ? setVnniKernels : [](Kernel *) {},
-                                  Avx512.kernels);
+      static const KernelTable WithVnni(
+          features().vnni ? setVnniKernels : [](Kernel *) {}, Avx512.kernels);
       return WithVnni.kernels;
     }
     return nullptr;

@@ -219,8 +219,8 @@ MLBRIDGE_INLINE int64_t real(double value) {
   return bits;
 }
 
-/// Puts kernels into a table, maybe in place of those of a lesser instruction set. Code does this, as
-/// it is shorter than addresses in a constant, each of which has to be relocated.
+/// Puts kernels into a table, maybe in place of those of a lesser instruction set. Code does this,
+/// as it is shorter than addresses in a constant, each of which has to be relocated.
 using SetKernels = void(Kernel *table);
 
 /// From the least to the most preferred.

@@ -482,8 +482,8 @@ Status labelEncoder(Lowering &l) {
     const auto before = [](T a, T b) { return a < b || (b != b && a == a); };
     std::vector<int64_t> kept;
     std::vector<T> unique;
-    for (const size_t i : sorted(
-             all.size(), [&](size_t a, size_t b) { return before(all[a], all[b]); })) {
+    for (const size_t i :
+         sorted(all.size(), [&](size_t a, size_t b) { return before(all[a], all[b]); })) {
       const T key = all[i];
       if (!unique.empty() && !before(unique.back(), key)) {
         kept.back() = static_cast<int64_t>(i);
