@@ -46,7 +46,10 @@ PARTS = {
     "aot": ("aot",),
     "native": ("native",),
     "unix": ("remote", "unix"),
-    "core": ("aot", "native", "remote", "unary", "pipe", "shm", "unix"),
+    "core": (
+        *("aot", "native", "remote", "unary", "pipe", "shm", "unix", "components", "engines"),
+        *("choose", "record", "reload", "rename"),
+    ),
 }
 
 
@@ -89,6 +92,6 @@ class Sizes:
         out = self.folder / f"{name}.plugin"
         options = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-shared", "-s", definition]
         options += [f"-I{ROOT / 'include'}", f"-Wl,--version-script={script}"]
-        options += ["-Wl,--exclude-libs,ALL", "-pthread"]
+        options += ["-Wl,--exclude-libs,ALL", "-Wl,--gc-sections", "-pthread"]
         run("g++", *options, "-o", out, source, *objects, "-ldl", "-lm")
         return out.stat().st_size / 1024

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/circuit.h"
+#include "core/message.h"
 
 #include "core/backend.h"
 #include "core/registry.h"
@@ -18,8 +19,8 @@ Expected<Deadline> Circuit::admit(Deadline limit) {
   const Deadline::Clock::time_point now = Deadline::Clock::now();
   if (open_) {
     if (!retryAt_.hasPassed())
-      return Status(Code::Unavailable,
-                    "the model is not asked for now, since earlier calls failed (" + why_ + ")");
+      return makeError(Code::Unavailable,
+                       "the model is not asked for now, since earlier calls failed (", why_, ")");
     // Only one caller tries; the others fail at once until it is back.
     retryAt_ = Deadline::after(pause_, now);
     return earlier(limit, Deadline::after(budget_ / 10, now));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The streams of a connection: what comes goes to whom it is for, and who asks waits for it.
 #include "conversation/connection.h"
+#include "core/message.h"
 
 #include "core/message.h"
 #include "core/process.h"
@@ -135,7 +136,7 @@ Status Connection::rareFrame(const FrameHeader &header) {
   case FrameKind::Reset:
   case FrameKind::Step: {
     Buffer text;
-    if (Status s = encode(Status(Code::Unsupported, "this compiler cannot be driven"), text); !s)
+    if (Status s = encode(makeError(Code::Unsupported, "this compiler cannot be driven"), text); !s)
       return s;
     sendSmall(FrameKind::Error, header.stream, header.request, text);
     return Status();
@@ -227,7 +228,7 @@ void Connection::passReaderRole(Lock &) {
 Status Connection::checkProcess() const {
   if (processNumber() == process_)
     return Status();
-  return Status(
+  return makeError(
       Code::InvalidArgument,
       "the connection was opened before fork(); open the model again in the child process");
 }
@@ -281,7 +282,7 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
   slot.awaiting = 0;
   lock.unlock();
   sendSmall(FrameKind::Cancel, slot.id, request, Buffer());
-  return sent ? Status(Code::DeadlineExceeded, "no answer in time") : sent;
+  return sent ? makeError(Code::DeadlineExceeded, "no answer in time") : sent;
 }
 
 Expected<Metadata> Connection::statistics(Deadline deadline) {
@@ -290,7 +291,7 @@ Expected<Metadata> Connection::statistics(Deadline deadline) {
   {
     const Lock lock(mutex_);
     if (!streams_.emplace(0, &slot).second)
-      return Status(Code::Busy, "another thread is already asking for the server's statistics");
+      return makeError(Code::Busy, "another thread is already asking for the server's statistics");
     request = ++lastStatistics_;
   }
   uint8_t bytes[FrameHeaderSize];

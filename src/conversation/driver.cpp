@@ -56,13 +56,13 @@ struct Driver::State {
       return attempt.status();
     const Welcome &now = (*attempt)->welcome();
     if (!now.signature && now.agents.empty())
-      return Status(Code::Protocol, "the environment states no signature");
+      return makeError(Code::Protocol, "the environment states no signature");
     if (!agents.empty() && (now.signature != welcome.signature || now.agents != welcome.agents))
-      return Status(Code::Mismatch, "another environment is served there now" +
-                                        (now.signature && welcome.signature
-                                             ? ": " + now.signature->toString() + " instead of " +
-                                                   welcome.signature->toString()
-                                             : std::string()));
+      return makeError(
+          Code::Mismatch, "another environment is served there now",
+          (now.signature && welcome.signature
+               ? ": " + now.signature->toString() + " instead of " + welcome.signature->toString()
+               : std::string()));
     welcome = now;
     connection = *attempt;
     if (agents.empty()) {
@@ -137,10 +137,11 @@ struct Driver::State {
     }
     const std::optional<TurnMessage> &turn = actor.slot.turn;
     if (!turn)
-      return Status(Code::Protocol, "the environment has several agents and did not say who acts");
+      return makeError(Code::Protocol,
+                       "the environment has several agents and did not say who acts");
     if (turn->rewards.size() != agents.size())
-      return Status(Code::Protocol, "the environment gave " + std::to_string(turn->rewards.size()) +
-                                        " rewards to " + std::to_string(agents.size()) + " agents");
+      return makeError(Code::Protocol, "the environment gave ", turn->rewards.size(),
+                       " rewards to ", agents.size(), " agents");
     rewards = turn->rewards;
     if (done)
       return Status();
@@ -182,15 +183,13 @@ Expected<Driver> Driver::open(std::string_view uri, const DriverOptions &options
   state->uri = std::move(*parsed);
   state->address = std::move(*address);
   state->address.connecting.role = ServerRole::Environment;
-  const auto failed = [&](const Status &why) {
-    return why.withContext("'" + std::string(uri) + "'");
-  };
+  const auto failed = [&](const Status &why) { return why.withContext(join("'", uri, "'")); };
   if (Status s = state->join(Deadline::after(*deadline)); !s)
     return failed(s);
   state->address.connecting.wait = Duration::zero();
   for (const std::unique_ptr<State::Agent> &agent : state->agents)
     if (Status s = agent->prepare(*state->address.serdes); !s)
-      return failed(agent->name.empty() ? s : s.withContext("agent '" + agent->name + "'"));
+      return failed(agent->name.empty() ? s : s.withContext(join("agent '", agent->name, "'")));
   return Driver(std::move(state));
 }
 
@@ -214,7 +213,7 @@ Status Driver::reset(std::string_view unit, uint64_t seed) {
   s.acting = 0;
   if (!s.connection || !s.connection->isUsable())
     if (Status joined = s.join(deadline); !joined)
-      return at("reset", joined.withContext("'" + s.uri.toString() + "'"));
+      return at("reset", joined.withContext(join("'", s.uri.toString(), "'")));
   Buffer frame;
   if (Status sized = frame.resize(FrameHeaderSize); !sized)
     return sized;
@@ -228,7 +227,7 @@ Status Driver::step() {
   State::Agent &agent = s.agent();
   const std::string where = "step " + std::to_string(s.steps);
   if (!s.inEpisode)
-    return Status(Code::InvalidArgument, where + ": no episode is open; call reset first");
+    return makeError(Code::InvalidArgument, where, ": no episode is open; call reset first");
   if (!agent.action.layout()) {
     if (Status sized = agent.message.resize(FrameHeaderSize); !sized)
       return sized;
@@ -252,7 +251,7 @@ TensorView Driver::action(size_t index) {
 Expected<TensorView> Driver::resizeAction(size_t index, Span<const int64_t> shape) {
   State::Agent &agent = state_->agent();
   if (index >= agent.signature.outputs.size())
-    return Status(Code::InvalidArgument, "there is no output number " + std::to_string(index));
+    return makeError(Code::InvalidArgument, "there is no output number ", index);
   if (Status fits = checkShape(agent.signature.outputs[index], shape); !fits)
     return fits;
   return agent.action.layout() ? Expected<TensorView>(action(index))

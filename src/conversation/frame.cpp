@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/frame.h"
+#include "core/message.h"
 
 #include "core/message.h"
 
@@ -242,8 +243,8 @@ Status FrameReader::consume(Target &target) {
         // Garbage shorter than a header would otherwise be waited on until the deadline.
         if (const size_t size = std::min<size_t>(end_ - begin_, sizeof FrameMagic))
           if (std::memcmp(staging_.data() + begin_, &FrameMagic, size) != 0)
-            return Status(Code::Protocol, "expected a frame that starts with 'MLBF', got other "
-                                          "bytes: the peer does not speak this protocol");
+            return makeError(Code::Protocol, "expected a frame that starts with 'MLBF', got other "
+                                             "bytes: the peer does not speak this protocol");
         return Status();
       }
       Expected<FrameHeader> header = decodeFrameHeader(staging_.data() + begin_);

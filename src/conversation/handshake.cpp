@@ -55,7 +55,7 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
 
 Status Connection::shakeHands(const Options &options, Deadline deadline) {
   if (::getrandom(nonce_.data(), nonce_.size(), 0) != ssize_t(nonce_.size()))
-    return Status(Code::Internal, "the system gives no random numbers (getrandom)");
+    return makeError(Code::Internal, "the system gives no random numbers (getrandom)");
   Hello hello;
   hello.nonce = nonce_;
   hello.maxMessage = options.maxMessage;
@@ -77,10 +77,10 @@ Status Connection::shakeHands(const Options &options, Deadline deadline) {
     Readiness ready;
     Status s = pumpAs({true, false}, deadline, ready);
     if (s && !handshakeDone_ && deadline.hasPassed()) // a server that sends on and on
-      s = Status(Code::DeadlineExceeded, "");
+      s = makeError(Code::DeadlineExceeded, "");
     if (!s)
       return s.code() == Code::DeadlineExceeded
-                 ? Status(s.code(), "the server did not answer in time")
+                 ? makeError(s.code(), "the server did not answer in time")
                  : s;
     if (Status s = failure(); !s)
       return s;

@@ -30,7 +30,7 @@ public:
   void raw(const char *, const void *bytes, size_t size) { append(bytes, size); }
   void text(const char *, std::string_view value) {
     if (value.size() > UINT32_MAX)
-      status_ = Status(Code::LimitExceeded, "a text of more than 4 GiB");
+      status_ = makeError(Code::LimitExceeded, "a text of more than 4 GiB");
     count(value.size());
     append(value.data(), value.size());
   }
@@ -118,7 +118,7 @@ public:
   }
   void fail(const std::string &what) {
     if (ok())
-      status_ = Status(Code::Protocol, std::string(message_) + ": " + what);
+      status_ = makeError(Code::Protocol, message_, ": ", what);
   }
   void fail(const std::string &what, const char *field) {
     fail("field '" + std::string(field) + "' " + what);
@@ -348,7 +348,7 @@ Status decodeError(Span<const uint8_t> bytes) {
   statusFields(reader, status);
   if (!reader.ok())
     return reader.status();
-  return status.ok() ? Status(Code::Protocol, "an error frame that says ok") : status;
+  return status.ok() ? makeError(Code::Protocol, "an error frame that says ok") : status;
 }
 
 Status decodeBusy(Span<const uint8_t> bytes) {

@@ -102,12 +102,12 @@ public:
     else
       circuit->reached();
     if (!fresh && opened_) // opening says it itself
-      fresh = fresh.status().withContext("'" + uri.toString() + "'");
+      fresh = fresh.status().withContext(join("'", uri.toString(), "'"));
     if (fresh && opened_) {
       const Welcome &now = (*fresh)->welcome();
       if (now.signature != welcome_.signature || now.agents != welcome_.agents ||
           now.metadata != welcome_.metadata)
-        fresh = Status(Code::Mismatch, "the server now serves a different model; open it again");
+        fresh = makeError(Code::Mismatch, "the server now serves a different model; open it again");
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     handshakeRunning_ = false;
@@ -218,7 +218,7 @@ private:
       if (inEpisode_)
         return connection_ ? connection_->failure().withContext(
                                  "the connection was lost during the episode")
-                           : Status(Code::Closed, "the connection was lost during the episode");
+                           : makeError(Code::Closed, "the connection was lost during the episode");
       leave();
       if (Status s = join(model_->connect(*admitted)); !s)
         return s;
@@ -273,7 +273,7 @@ private:
     else
       model_->circuit->answered();
     if (status.code() == Code::DeadlineExceeded)
-      return Status(status.code(), status.message() + " (" + inSeconds(left) + ")");
+      return makeError(status.code(), status.message(), " (", inSeconds(left), ")");
     if (!status)
       return status;
     return outputs_.decode(slot_.reply.span(), "the reply");

@@ -2,7 +2,6 @@
 // One thread at a time writes, and what the server does not take at once goes before whatever is
 // sent next.
 #include "conversation/connection.h"
-
 #include "core/message.h"
 
 namespace mlbridge {
@@ -20,8 +19,8 @@ Status Connection::send(const iovec *frames, int count, Lock &lock, Deadline dea
       return status_;
     waitFor(writable_, lock, deadline);
     if (writing_ && deadline.hasPassed())
-      return Status(Code::DeadlineExceeded,
-                    "the server did not read another thread's message in time");
+      return makeError(Code::DeadlineExceeded,
+                       "the server did not read another thread's message in time");
   }
   if (!status_)
     return status_;
@@ -114,8 +113,8 @@ Status Connection::drain(Outbox &box, Lock &lock, Deadline deadline) {
     if (status && partial_.empty() && box.empty())
       return Status();
     if (status && deadline.hasPassed())
-      return Status(Code::DeadlineExceeded,
-                    "the server did not read the messages before this one in time");
+      return makeError(Code::DeadlineExceeded,
+                       "the server did not read the messages before this one in time");
     lock.unlock();
     status = status ? awaitRoom(deadline) : lastWords(status);
     lock.lock();
@@ -155,7 +154,7 @@ Status Connection::write(const iovec *frames, int count, Expected<size_t> taken,
     at->iov_len -= skip;
     Status status;
     if (deadline.hasPassed())
-      status = Status(Code::DeadlineExceeded, "");
+      status = makeError(Code::DeadlineExceeded, "");
     else if (*taken == 0)
       status = awaitRoom(deadline);
     if (status) {

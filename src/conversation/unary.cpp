@@ -88,8 +88,8 @@ public:
     return std::unique_ptr<RunnerBackend>(std::move(runner));
   }
   Expected<Metadata> statistics() override {
-    return Status(Code::Unsupported,
-                  "a service that is called with the option 'call' has no statistics");
+    return makeError(Code::Unsupported,
+                     "a service that is called with the option 'call' has no statistics");
   }
 
 private:
@@ -109,15 +109,16 @@ Status checkOptions(const Uri &uri) {
   const size_t slash = method.find('/');
   if (slash == method.npos || !isIdentifier(std::string_view(method).substr(0, slash), ".") ||
       !isIdentifier(std::string_view(method).substr(slash + 1), ""))
-    return Status(Code::InvalidArgument, "option 'call': '" + method.substr(0, 200) +
-                                             "' is not a method; expected pkg.Service/Method");
+    return makeError(Code::InvalidArgument, "option 'call': '", method.substr(0, 200),
+                     "' is not a method; expected pkg.Service/Method");
   if (uri.option("serdes", "protobuf") != "protobuf")
-    return Status(Code::InvalidArgument, "option 'call': the messages of a service are protobuf's, "
-                                         "not '" +
-                                             uri.option("serdes") + "'");
+    return makeError(Code::InvalidArgument,
+                     "option 'call': the messages of a service are protobuf's, "
+                     "not '",
+                     uri.option("serdes"), "'");
   if (uri.option("proto").empty())
-    return Status(Code::InvalidArgument,
-                  "option 'call' needs the option 'proto' with the service's .proto file");
+    return makeError(Code::InvalidArgument,
+                     "option 'call' needs the option 'proto' with the service's .proto file");
   return Status();
 }
 
@@ -131,7 +132,8 @@ Expected<std::unique_ptr<SerDes>> serdesFor(const Uri &uri) {
       options.options[key] = std::move(value);
   std::unique_ptr<SerDes> serdes = (*plain)->withOptions(options);
   if (!serdes)
-    return Status(Code::Unsupported, "the serdes protobuf that is installed is too old for 'call'");
+    return makeError(Code::Unsupported,
+                     "the serdes protobuf that is installed is too old for 'call'");
   return Expected<std::unique_ptr<SerDes>>(std::move(serdes));
 }
 

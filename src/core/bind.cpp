@@ -18,12 +18,11 @@ static int64_t maximumOf(const TensorSpec &spec, size_t i) {
 // Fits one tensor of the caller to one of the model. Returns what is wrong, or nothing.
 static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool isInput,
                        Binding::Port &port, TensorSpec &bound) {
-  const auto disagreement = [&](const std::string &what) {
-    return std::string(isInput ? "input" : "output") + " '" + caller.name + "' is " + what;
+  const auto disagreement = [&](const auto &...what) {
+    return join(isInput ? "input" : "output", " '", caller.name, "' is ", what...);
   };
   if (caller.type != model.type)
-    return disagreement(std::string(name(caller.type)) + " in the pass and " + name(model.type) +
-                        " in the model");
+    return disagreement(name(caller.type), " in the pass and ", name(model.type), " in the model");
   const size_t rank = caller.shape.size();
   port.batch = model.shape.size() == rank + 1 && (model.shape[0] == 1 || model.shape[0] == Dynamic);
   if (model.shape.size() != rank && !port.batch) {
@@ -31,11 +30,11 @@ static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool i
         model.shape.size() == rank + 1 &&
         std::equal(caller.shape.begin(), caller.shape.end(), model.shape.begin() + 1,
                    [](int64_t a, int64_t b) { return a == b || a == Dynamic || b == Dynamic; });
-    return disagreement(toString(caller.shape) + " in the pass and " + toString(model.shape) +
-                        " in the model: different numbers of dimensions" +
-                        (isForMore ? " (its first, a batch of " + std::to_string(model.shape[0]) +
-                                         ", would have to be 1 or dynamic; export the model so)"
-                                   : std::string()));
+    return disagreement(caller.shape, " in the pass and ", model.shape,
+                        " in the model: different numbers of dimensions",
+                        isForMore ? join(" (its first, a batch of ", model.shape[0],
+                                         ", would have to be 1 or dynamic; export the model so)")
+                                  : std::string());
   }
   bound = {model.name, model.type, {}, {}};
   port.spec = {caller.name, caller.type, {}, {}};
@@ -48,32 +47,30 @@ static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool i
     const int64_t a = caller.shape[i], b = model.shape[k];
     const int64_t maxA = maximumOf(caller, i), maxB = maximumOf(model, k);
     const auto at = [&](int64_t length, int64_t most) {
-      return length != Dynamic ? std::to_string(length)
-             : most            ? "?<=" + std::to_string(most)
-                               : std::string("?");
+      return length != Dynamic ? join(length) : most ? join("?<=", most) : join("?");
     };
-    const std::string where = "dimension " + std::to_string(i) + ": " + at(a, maxA) +
-                              " in the pass and " + at(b, maxB) + " in the model";
+    const std::string where =
+        join("dimension ", i, ": ", at(a, maxA), " in the pass and ", at(b, maxB), " in the model");
     int64_t length = Dynamic, most = 0;
     if (a != Dynamic && b != Dynamic) {
       if (a != b)
-        return disagreement("different in " + where);
+        return disagreement("different in ", where);
       length = a;
     } else if (a != Dynamic) {
       if (maxB && a > maxB)
-        return disagreement("longer than the model's maximum in " + where);
+        return disagreement("longer than the model's maximum in ", where);
       length = a;
     } else if (b != Dynamic) {
       // The pass may send any length, so a model that takes one is wrong; what a model of fixed
       // length answers is fine for a pass that takes any.
       if (isInput)
-        return disagreement("fixed in the model but not in the pass: " + where);
+        return disagreement("fixed in the model but not in the pass: ", where);
       if (maxA && b > maxA)
-        return disagreement("longer than the pass's maximum in " + where);
+        return disagreement("longer than the pass's maximum in ", where);
       length = b;
     } else {
       if (isInput && maxA && maxB && maxA > maxB)
-        return disagreement("longer than the model's maximum in " + where);
+        return disagreement("longer than the model's maximum in ", where);
       most = maxA && maxB ? std::min(maxA, maxB) : std::max(maxA, maxB);
     }
     bound.shape.push_back(length);
@@ -86,7 +83,7 @@ static std::string fit(const TensorSpec &caller, const TensorSpec &model, bool i
 
 static std::string unknownName(const TensorSpec &spec, const std::vector<TensorSpec> &others,
                                const char *what) {
-  return what + (" '" + spec.toString() + "'") + didYouMean(spec.name, namesOf(others));
+  return join(what, " '", spec.toString(), "'", didYouMean(spec.name, namesOf(others)));
 }
 
 /// True if an output of the model would do for the caller's under another name.
@@ -111,13 +108,13 @@ static std::string adviceFor(const TensorSpec &wanted, const Signature &caller,
     if (isUnderAnotherName(spec, wanted, caller) && std::exchange(other, &spec))
       return {}; // nobody can say which
   if (other)
-    return "; '?rename=" + wanted.name + ":" + other->name + "' in the URI gives the model's '" +
-           other->toString() + "' this name";
+    return join("; '?rename=", wanted.name, ":", other->name, "' in the URI gives the model's '",
+                other->toString(), "' this name");
   for (const TensorSpec &spec : model.outputs)
     if (isFloat(spec.type) && !spec.shape.empty())
-      return "; '?choose=argmax" +
-             (wanted.name == "action" ? std::string() : "&choose_as=" + wanted.name) +
-             "' in the URI makes an int64 of the model's '" + spec.toString() + "'";
+      return join("; '?choose=argmax", wanted.name == "action" ? "" : "&choose_as=",
+                  wanted.name == "action" ? "" : wanted.name.c_str(),
+                  "' in the URI makes an int64 of the model's '", spec.toString(), "'");
   return {};
 }
 
@@ -147,7 +144,7 @@ static std::string both(const Signature &caller, const Signature &model) {
   const std::string pass = caller.toString(), offered = model.toString();
   if (pass.size() > Glance || offered.size() > Glance)
     return {};
-  return "; the pass declares " + pass + ", the model has " + offered;
+  return join("; the pass declares ", pass, ", the model has ", offered);
 }
 
 /// The index of each name; a peer's signature may have very many.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds components by file name, opens them once and checks their tables.
 #include "core/component.h"
+#include "core/message.h"
 
 #include "core/component_values.h"
 #include "core/registry.h"
-
-#include <mlbridge/engine.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -216,7 +215,7 @@ static Expected<const mlb_component *> openFile(const std::string &path, Compone
   const mlb_component *component = entry(MLB_COMPONENT_ABI);
   if (Status s = check(component, kind, name); !s) {
     ::dlclose(library);
-    return s.withContext("'" + path + "'");
+    return s.withContext(join("'", path, "'"));
   }
   return component;
 }
@@ -227,7 +226,7 @@ static Registry<const mlb_component *> &components() {
   return all;
 }
 
-Status registerComponent(const mlb_component &component) {
+Status addComponent(const mlb_component &component) {
   const std::string name(fromComponent(component.name));
   constexpr std::string_view own[] = {"aot",  "bitstream", "function", "native",
                                       "pipe", "shm",       "tfaot",    "unix"};
@@ -246,7 +245,7 @@ Status registerComponent(const mlb_component &component) {
       continue;
     files.push_back(filePrefix(kind) + name + ".so");
     if (Status s = check(&component, kind, name); !s)
-      return s.withContext("component '" + name + "'");
+      return s.withContext(join("component '", name, "'"));
   }
   if (files.empty())
     return makeError(Code::Unsupported, "component '", name,

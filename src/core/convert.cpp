@@ -62,14 +62,19 @@ std::string unfit(Number number, ElementType type, bool isFromInteger) {
   if (isFloat(type) && !std::isfinite(number))
     return {};
   if (!(number >= least && number <= most))
-    return textOf(number) + ", which is not in " + name(type) + "'s range of " + textOf(least) +
-           " to " + textOf(most);
+    return join(textOf(number), ", which is not in ", name(type), "'s range of ", textOf(least),
+                " to ", textOf(most));
   if (isExact || (isFloat(type) && !isFromInteger))
     return {};
-  return textOf(number) + ", which " + name(type) + " cannot represent exactly";
+  return join(textOf(number), ", which ", name(type), " cannot represent exactly");
 }
 
 } // namespace
+
+void copyStrings(const TensorView &to, const void *from) {
+  std::copy_n(static_cast<const std::string *>(from), to.count,
+              static_cast<std::string *>(to.data));
+}
 
 Status copyElements(const TensorView &to, ElementType type, const void *from) {
   if (type == to.type) {

@@ -57,11 +57,11 @@ inline Expected<Tensor> emptyTensor(const TensorSpec &spec) {
   return Tensor::make(spec, shape);
 }
 
+void copyStrings(const TensorView &to, const void *from);
 /// Copies `to.count` elements of its own type.
 inline void copySame(const TensorView &to, const void *from) {
   if (to.type == ElementType::String)
-    std::copy_n(static_cast<const std::string *>(from), to.count,
-                static_cast<std::string *>(to.data));
+    copyStrings(to, from);
   else if (to.count)
     std::memcpy(to.data, from, to.bytes());
 }

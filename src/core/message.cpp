@@ -5,29 +5,55 @@
 
 namespace mlbridge {
 
-Status makeErrorOf(Code code, const MessagePart *parts, size_t count) {
-  std::string message;
-  for (size_t i = 0; i < count; ++i) {
-    const MessagePart &part = parts[i];
-    switch (part.kind) {
-    case MessagePart::Kind::Text:
-      message.append(static_cast<const char *>(part.data), part.bits);
+std::string joinOf(uint64_t kinds, va_list parts) {
+  std::string text;
+  for (; kinds; kinds >>= 4) {
+    switch (static_cast<PartKind>(kinds & 15)) {
+    case PartKind::End:
       break;
-    case MessagePart::Kind::Signed:
-      message += std::to_string(static_cast<int64_t>(part.bits));
+    case PartKind::Text:
+      text += va_arg(parts, const char *);
       break;
-    case MessagePart::Kind::Unsigned:
-      message += std::to_string(part.bits);
+    case PartKind::String:
+      text += *va_arg(parts, const std::string *);
       break;
-    case MessagePart::Kind::Real:
-      message += std::to_string(*static_cast<const double *>(part.data));
+    case PartKind::View:
+      text += *va_arg(parts, const std::string_view *);
       break;
-    case MessagePart::Kind::Lengths:
-      message += toString(Span<const int64_t>(static_cast<const int64_t *>(part.data), part.bits));
+    case PartKind::Signed:
+      text += std::to_string(va_arg(parts, int64_t));
+      break;
+    case PartKind::Unsigned:
+      text += std::to_string(va_arg(parts, uint64_t));
+      break;
+    case PartKind::Real:
+      text += std::to_string(va_arg(parts, double));
+      break;
+    case PartKind::Shape:
+      text += toString(*va_arg(parts, const Shape *));
+      break;
+    case PartKind::Lengths:
+      text += toString(*va_arg(parts, const Span<const int64_t> *));
       break;
     }
   }
-  return Status(code, std::move(message));
+  return text;
+}
+
+std::string joinOf(uint64_t kinds, ...) {
+  va_list parts;
+  va_start(parts, kinds);
+  std::string text = joinOf(kinds, parts);
+  va_end(parts);
+  return text;
+}
+
+Status makeErrorOf(Code code, uint64_t kinds, ...) {
+  va_list parts;
+  va_start(parts, kinds);
+  std::string text = joinOf(kinds, parts);
+  va_end(parts);
+  return Status(code, std::move(text));
 }
 
 std::vector<std::string_view> viewsOf(Span<const std::string> words) {

@@ -45,18 +45,18 @@ std::string_view nearest(std::string_view word, Span<const std::string_view> kno
 
 std::string didYouMean(std::string_view word, Span<const std::string_view> known) {
   const std::string_view best = nearest(word, known);
-  return best.empty() ? std::string() : "; did you mean '" + std::string(best) + "'?";
+  return best.empty() ? std::string() : join("; did you mean '", best, "'?");
 }
 
 std::string suggestion(std::string_view word, Span<const std::string_view> known,
                        std::string_view what) {
-  return didYouMean(word, known) + " (" + std::string(what) + ": " + listOf(known) + ")";
+  return join(didYouMean(word, known), " (", what, ": ", listOf(known), ")");
 }
 
-Status notLinked(std::string_view scheme, std::string_view target) {
-  return makeError(Code::Unsupported, "the scheme '", scheme,
+Status notLinked(std::string_view kind, std::string_view name, std::string_view target) {
+  return makeError(Code::Unsupported, "the ", kind, " '", name,
                    "' is not linked into this program; link MLBridge::", target,
-                   ", or MLBridge::core for all schemes (pkg-config: mlbridge-", target,
+                   ", or MLBridge::core for everything (pkg-config: mlbridge-", target,
                    " or mlbridge)");
 }
 

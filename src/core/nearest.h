@@ -20,9 +20,9 @@ std::string didYouMean(std::string_view word, Span<const std::string_view> known
 std::string suggestion(std::string_view word, Span<const std::string_view> known,
                        std::string_view what);
 
-/// The error of a scheme of the library's own that the program doesn't link. `target`: what has it,
-/// MLBridge::TARGET in CMake.
-Status notLinked(std::string_view scheme, std::string_view target);
+/// The error of a part of the library that the program doesn't link, such as the scheme 'native'.
+/// `target`: what has it, MLBridge::TARGET in CMake.
+Status notLinked(std::string_view kind, std::string_view name, std::string_view target);
 
 } // namespace mlbridge
 

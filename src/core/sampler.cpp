@@ -32,7 +32,7 @@ double exponential(double x) {
 
 template <typename T> Expected<int64_t> largest(Span<const T> logits) {
   if (logits.empty())
-    return Status(Code::PolicyFailed, "there is nothing to choose from");
+    return makeError(Code::PolicyFailed, "there is nothing to choose from");
   double best = -Infinity;
   int64_t at = -1;
   for (size_t i = 0; i < logits.size(); ++i) {

@@ -89,8 +89,8 @@ bool TensorSpec::isDynamic() const {
 std::optional<size_t> TensorSpec::count() const { return elementCount(shape); }
 
 std::string TensorSpec::toString() const {
-  return name + ": " + mlbridge::name(type) +
-         (shape.empty() ? std::string() : mlbridge::toString(shape, maximum));
+  return join(name, ": ", mlbridge::name(type),
+              shape.empty() ? std::string() : mlbridge::toString(shape, maximum));
 }
 
 Status TensorSpec::check() const {
@@ -98,7 +98,7 @@ Status TensorSpec::check() const {
     return makeError(Code::InvalidArgument, "tensor '", name, "': ", what...);
   };
   if (name.empty())
-    return Status(Code::InvalidArgument, "a tensor has an empty name");
+    return makeError(Code::InvalidArgument, "a tensor has an empty name");
   if (!isValid(type))
     return wrong("element type ", static_cast<int>(type), " does not exist");
   if (!maximum.empty() && maximum.size() != shape.size())
@@ -162,7 +162,7 @@ static Status checkSide(const std::vector<TensorSpec> &specs, const char *side) 
       s = makeError(Code::InvalidArgument, "tensor '", specs[i].name, "' has the rank ",
                     specs[i].shape.size(), ", a tensor has at most ", MaxRank, " dimensions");
     if (!s)
-      return s.withContext(std::string(side) + " " + std::to_string(i));
+      return s.withContext(join(side, " ", i));
   }
   return checkDifferent(namesOf(specs), side);
 }
@@ -181,7 +181,7 @@ static std::string toString(const std::vector<TensorSpec> &specs) {
 }
 
 std::string Signature::toString() const {
-  return mlbridge::toString(inputs) + " -> " + mlbridge::toString(outputs);
+  return join(mlbridge::toString(inputs), " -> ", mlbridge::toString(outputs));
 }
 
 template <typename Named> static int find(Span<const Named> all, std::string_view name) {
@@ -200,7 +200,7 @@ Status checkAgents(Span<const AgentSpec> agents) {
     if (agents[i].name.empty() && agents.size() > 1)
       return makeError(Code::InvalidArgument, where, " has no name");
     if (Status s = agents[i].signature.check(); !s)
-      return s.withContext(where + ", '" + agents[i].name + "'");
+      return s.withContext(join(where, ", '", agents[i].name, "'"));
   }
   return checkDifferent(namesOf(agents), "agent");
 }

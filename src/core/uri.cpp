@@ -153,7 +153,7 @@ Expected<Duration> Uri::duration(std::string_view key, Duration otherwise) const
     return otherwise;
   Expected<Duration> value = parseDuration(it->second);
   if (!value)
-    return value.status().withContext("option '" + std::string(key) + "'");
+    return value.status().withContext(join("option '", key, "'"));
   return value;
 }
 

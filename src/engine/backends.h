@@ -32,12 +32,12 @@ Expected<std::string_view> wantedInstructionSet();
 /// Opens aot:NAME, a model that is linked in, or aot:FILE.so. Option: weights=FILE. Errors:
 /// NotFound, InvalidModel (not what mlbridge aot makes, another version, weights of another
 /// network), InvalidArgument (an option, weights missing or not wanted).
-[[gnu::weak]] Expected<std::shared_ptr<ModelBackend>>
+[[gnu::weak, gnu::visibility("hidden")]] Expected<std::shared_ptr<ModelBackend>>
 openCompiled(const Uri &uri) __asm__("mlbridge_link_aot");
 
 /// Opens native:FILE, or what is in `memory`, within the deadline of opening. Errors: those of
 /// native::Network::open, InvalidArgument (an option).
-[[gnu::weak]] Expected<std::shared_ptr<ModelBackend>>
+[[gnu::weak, gnu::visibility("hidden")]] Expected<std::shared_ptr<ModelBackend>>
 openNative(const Uri &uri, const OpenOptions &options,
            const Span<const uint8_t> *memory) __asm__("mlbridge_link_native");
 

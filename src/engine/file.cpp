@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/file.h"
+#include "core/message.h"
 
 #include "core/descriptor.h"
 
@@ -24,7 +25,7 @@ struct Opened {
 
 Expected<Opened> openFile(const std::string &path, uint64_t limit) {
   if (path.empty() || path.find('\0') != std::string::npos)
-    return Status(Code::InvalidArgument, "the URI names no file; write a path after the colon");
+    return makeError(Code::InvalidArgument, "the URI names no file; write a path after the colon");
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0)
     return makeError(errno == ENOENT || errno == ENOTDIR ? Code::NotFound : Code::InvalidArgument,

@@ -2,6 +2,7 @@
 // Reads a ModelProto field by field. The file is hostile: every length is held against what is
 // left of its message, nesting is bounded, and memory grows with the bytes that are there.
 #include "engine/onnx_file.h"
+#include "core/message.h"
 
 #include "engine/wire.h"
 
@@ -45,16 +46,15 @@ public:
     if (!status_ || isScan_)
       return status_;
     if (!hasGraph_)
-      return {Code::InvalidModel, "it is not an ONNX model: it has no graph"};
+      return makeError(Code::InvalidModel, "it is not an ONNX model: it has no graph");
     if (out.opsets.empty())
-      return {Code::InvalidModel, "the model states no opset version (opset_import)"};
+      return makeError(Code::InvalidModel, "the model states no opset version (opset_import)");
     for (size_t i = 0; i < out.functions.size(); ++i) {
       const Function &function = out.functions[i];
       if (!out.functionsByName.try_emplace({function.domain, function.name, function.overload}, i)
                .second)
-        return {Code::InvalidModel,
-                "the model has two functions '" + nameOf(function) +
-                    "'; functions of one domain and name need different overloads"};
+        return makeError(Code::InvalidModel, "the model has two functions '", nameOf(function),
+                         "'; functions of one domain and name need different overloads");
     }
     return Status();
   }
@@ -75,7 +75,7 @@ private:
     constexpr Duration ForPart = std::chrono::nanoseconds(128);
     if (++fields_ % 1024 == 0 && status_ &&
         deadline_.left() <= ForPart * static_cast<int64_t>(parts_))
-      status_ = {Code::DeadlineExceeded, "the deadline passed while it was read"};
+      status_ = makeError(Code::DeadlineExceeded, "the deadline passed while it was read");
     return bool(status_);
   }
   /// The next field, unless something is wrong already or here.
@@ -85,20 +85,20 @@ private:
     if (m.next())
       return true;
     if (!m.isWhole())
-      status_ = {Code::InvalidModel, std::string(name) +
-                                         " is damaged: the type or length of a protobuf field "
-                                         "doesn't fit the bytes that are left"};
+      status_ = makeError(Code::InvalidModel, name,
+                          " is damaged: the type or length of a protobuf field "
+                          "doesn't fit the bytes that are left");
     return false;
   }
   /// Memory grows faster with parts than with bytes.
   void countPart() {
     if (++parts_ > MostParts && status_ && !isScan_)
-      status_ = {Code::LimitExceeded, "the model has more than " + std::to_string(MostParts) +
-                                          " nodes, attributes and tensors"};
+      status_ = makeError(Code::LimitExceeded, "the model has more than ", MostParts,
+                          " nodes, attributes and tensors");
   }
   void damaged(std::string_view at, const std::string &why) {
     if (status_ && !isScan_)
-      status_ = {Code::InvalidModel, why + " at byte " + std::to_string(at.data() - file_.data())};
+      status_ = makeError(Code::InvalidModel, why, " at byte ", at.data() - file_.data());
   }
 
   void read(const Message &m, std::string_view &out) { out = m.payload; }
@@ -157,8 +157,7 @@ private:
 
   void read(const Message &m, Graph &out) {
     if (depth_ > (isScan_ ? DeepestScanned : DeepestGraph)) {
-      status_ = {Code::Unsupported,
-                 "graphs are nested more than " + std::to_string(DeepestGraph) + " deep"};
+      status_ = makeError(Code::Unsupported, "graphs are nested more than ", DeepestGraph, " deep");
       return;
     }
     if (depth_ == 0 && hasGraph_ && !isScan_)
@@ -172,7 +171,7 @@ private:
            Field{scanned(13), out.between}, Field{13, between}, Field{scanned(15), sparse},
            Field{15, hasSparse});
     if (status_ && hasSparse)
-      status_ = {Code::Unsupported, "the model has sparse weights; save it with dense ones"};
+      status_ = makeError(Code::Unsupported, "the model has sparse weights; save it with dense ones");
   }
 
   void read(const Message &m, Function &out) {
@@ -237,7 +236,7 @@ private:
 
   void check(const Shape &shape, std::string_view name) {
     if (status_ && !isScan_)
-      status_ = checkDimensions(shape.size()).withContext("'" + std::string(name) + "'");
+      status_ = checkDimensions(shape.size()).withContext(join("'", name, "'"));
   }
 
   void read(const Message &m, ValueInfo &out) {
@@ -306,8 +305,8 @@ private:
 Status checkDimensions(size_t count) {
   if (count <= MostDimensions)
     return Status();
-  return {Code::Unsupported, "a tensor of " + std::to_string(count) + " dimensions; at most " +
-                                 std::to_string(MostDimensions) + " are supported"};
+  return makeError(Code::Unsupported, "a tensor of ", count, " dimensions; at most ",
+                   MostDimensions, " are supported");
 }
 
 Expected<Model> readModel(Span<const uint8_t> bytes, const Deadline &deadline) {

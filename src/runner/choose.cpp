@@ -18,6 +18,16 @@
 namespace mlbridge {
 namespace {
 
+/// How a choice is made: the options of the URI.
+struct Choosing {
+  bool sample = false;
+  std::string from; ///< the output; "": the only one of floating-point elements
+  std::string as = "action";
+  std::string mask; ///< an input that says what may be chosen; "": everything
+  uint64_t seed = 0;
+  double temperature = 1;
+};
+
 /// One agent's signature with the choice, and where its parts are.
 struct Chosen {
   Signature signature;
@@ -156,7 +166,7 @@ private:
       }
       Expected<int64_t> chosen = sample_ ? sampler_.sample(all) : argMax(all);
       if (!chosen)
-        return chosen.status().withContext("output '" + name_ + "'");
+        return chosen.status().withContext(join("output '", name_, "'"));
       action = *chosen;
       row += choices;
     }
@@ -247,8 +257,9 @@ public:
     if (!own)
       return own.status();
     if (!*own)
-      return Status(Code::Unsupported, "option choose: the model takes any signature, so there is "
-                                       "no known output to choose from");
+      return makeError(Code::Unsupported,
+                       "option choose: the model takes any signature, so there is "
+                       "no known output to choose from");
     Expected<Chosen> chosen = chosenFrom(**own, how_);
     if (!chosen)
       return chosen.status();
@@ -315,24 +326,20 @@ template <typename T> Status takeNumber(Uri &uri, const char *key, const char *e
                    ", not '", *text, "'");
 }
 
-} // namespace
-
-Expected<std::optional<Choosing>> Choosing::take(Uri &uri) {
-  const std::optional<std::string> kind = takeOption(uri, "choose");
-  if (!kind)
-    return std::optional<Choosing>();
+Expected<Choosing> takeChoosing(Uri &uri) {
+  const std::string kind = takeOption(uri, "choose").value_or("");
   Choosing how;
-  if (*kind != "argmax" && *kind != "sample")
-    return makeError(Code::InvalidArgument, "option choose: expected argmax or sample, not '",
-                     *kind, "'");
-  how.sample = *kind == "sample";
+  if (kind != "argmax" && kind != "sample")
+    return makeError(Code::InvalidArgument, "option choose: expected argmax or sample, not '", kind,
+                     "'");
+  how.sample = kind == "sample";
   how.from = takeOption(uri, "choose_from").value_or("");
   how.as = takeOption(uri, "choose_as").value_or(how.as);
   if (how.as.empty())
-    return Status(Code::InvalidArgument, "option choose_as: expected a name");
+    return makeError(Code::InvalidArgument, "option choose_as: expected a name");
   if (std::optional<std::string> mask = takeOption(uri, "mask")) {
     if (mask->empty())
-      return Status(Code::InvalidArgument, "option mask: expected the name of an input");
+      return makeError(Code::InvalidArgument, "option mask: expected the name of an input");
     how.mask = std::move(*mask);
   }
   for (const char *key : {"seed", "temperature"})
@@ -343,15 +350,22 @@ Expected<std::optional<Choosing>> Choosing::take(Uri &uri) {
     return s;
   if (Status s = takeNumber(uri, "temperature", "above 0", how.temperature); !s)
     return s;
-  return std::optional<Choosing>(std::move(how));
+  return how;
 }
 
-OpenedBackend chooseFrom(std::shared_ptr<ModelBackend> model, const Choosing &how,
-                         const std::string &agent) {
-  const bool isKnown = model->signatureOf(agent).status().ok();
-  auto choosing = std::make_shared<ChoosingModel>(std::move(model), how);
+} // namespace
+
+OpenedBackend openChoosing(Uri &uri, const ModelOpener &open) {
+  Expected<Choosing> how = takeChoosing(uri);
+  if (!how)
+    return how.status();
+  OpenedBackend model = open(uri);
+  if (!model)
+    return model;
+  const bool isKnown = (*model)->signatureOf(open.agent()).status().ok();
+  auto choosing = std::make_shared<ChoosingModel>(std::move(*model), std::move(*how));
   if (isKnown) // otherwise an agent may be named later
-    if (Status s = choosing->chosenOf(agent).status(); !s)
+    if (Status s = choosing->chosenOf(open.agent()).status(); !s)
       return s;
   return std::shared_ptr<ModelBackend>(std::move(choosing));
 }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Calls an engine through its table of C functions.
+#include "core/message.h"
 #include "runner/registry.h"
 
+#include "core/component.h"
 #include "core/component_values.h"
+#include "core/registry.h"
+
+#include <mlbridge/engine.h>
 
 #include <cstddef>
 
@@ -218,7 +223,46 @@ Status EngineRunner::evaluate(Duration limit) {
   return Status();
 }
 
+using Engines = Registry<const mlb_engine *>;
+
+/// The engines that the program registered, by scheme and by name.
+Registry<std::shared_ptr<Engines>> &linkedEngines() {
+  static auto &all = *new Registry<std::shared_ptr<Engines>>;
+  return all;
+}
+
 } // namespace
+
+Status registerEngine(const std::string &scheme, std::string name, const mlb_engine &engine) {
+  if (Status s = checkNotReserved(scheme); !s)
+    return s;
+  if (name.empty())
+    return makeError(Code::InvalidArgument, "an engine was registered without a name");
+  if (const std::string missing = missingInTable(engine); !missing.empty())
+    return makeError(Code::InvalidArgument, "engine ", scheme, ":", name,
+                     " has no complete table: ", missing);
+  if (!linkedEngines()
+           .findOrAdd(scheme, std::make_shared<Engines>())
+           ->add(std::move(name), &engine))
+    return makeError(Code::InvalidArgument, "an engine is registered under the same name already");
+  return Status();
+}
+
+// Here, so that a program that registers a component has what opens an engine.
+Status registerComponent(const mlb_component &component) { return addComponent(component); }
+
+std::vector<std::string> linkedSchemes() { return linkedEngines().names(); }
+
+OpenedBackend openLinked(const Uri &uri) {
+  const std::optional<std::shared_ptr<Engines>> engines = linkedEngines().find(uri.scheme);
+  if (!engines)
+    return std::shared_ptr<ModelBackend>();
+  const auto engine = (*engines)->find(uri.place);
+  return engine
+             ? openEngine(**engine, uri, nullptr)
+             : makeError(Code::NotFound, "no model '", uri.place, "' is linked into this program",
+                         (*engines)->suggestion(uri.place, uri.scheme));
+}
 
 OpenedBackend openEngine(const mlb_engine &engine, const Uri &uri,
                          const Span<const uint8_t> *memory) {

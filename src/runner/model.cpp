@@ -2,13 +2,14 @@
 // Model: opening, binding, and making Runners.
 #include <mlbridge/model.h>
 
+#include "core/message.h"
 #include "core/uri_options.h"
 #include "runner/registry.h"
 #include "runner/runner_state.h"
 
 namespace mlbridge {
 
-static Status noModel() { return Status(Code::Unavailable, "no model was opened"); }
+static Status noModel() { return makeError(Code::Unavailable, "no model was opened"); }
 
 struct Model::Opened {
   Status status;
@@ -89,9 +90,9 @@ Model Model::fromMemory(std::string_view uri, const void *data, size_t size,
 Model Model::fromBackend(std::shared_ptr<ModelBackend> backend, const OpenOptions &options) {
   auto opened = std::make_shared<Opened>(Opened{Status(), {}, options, nullptr});
   opened->options.deadline = options.deadline.value_or(DefaultDeadline);
-  opened->status = backend
-                       ? checkBackend(*backend)
-                       : Status(Code::InvalidArgument, "no backend was given to make a model from");
+  opened->status =
+      backend ? checkBackend(*backend)
+              : makeError(Code::InvalidArgument, "no backend was given to make a model from");
   if (opened->status)
     opened->backend = std::move(backend);
   return Model(std::move(opened));
@@ -127,7 +128,7 @@ static Status withLeftOut(const Status &status, const Signature &wanted, const M
   for (const TensorSpec &output : wanted.outputs)
     if (const auto why = metadata.find("onnx.left_out." + output.name);
         !status && why != metadata.end())
-      return {status.code(), status.message() + "; the model's " + why->second};
+      return makeError(status.code(), status.message(), "; the model's ", why->second);
   return status;
 }
 
@@ -156,7 +157,7 @@ Status Model::bindAs(std::string agent, const Signature &signature) {
     if (bound.status)
       bound.binding = std::move(*binding);
     else if (!opened_->uri.empty())
-      bound.status = bound.status.withContext("'" + opened_->uri + "'");
+      bound.status = bound.status.withContext(join("'", opened_->uri, "'"));
   }
   // So that a pass that fills buffers in place need not look whether there is a model.
   if (!bound.status && signature.check())
@@ -189,7 +190,7 @@ Runner Model::newRunner(const CallContext &stated, std::optional<Duration> deadl
   if (!bound_->status)
     return Runner(Runner::State::failed(bound_->status, binding));
   if (!binding)
-    return Runner(Status(Code::InvalidArgument, "bind a signature to the model first"));
+    return Runner(makeError(Code::InvalidArgument, "bind a signature to the model first"));
   CallContext context = opened_->options.context;
   context.agent = stated.agent.empty() ? bound_->agent : stated.agent;
   setEpisode(context, stated.episode, stated.unit);

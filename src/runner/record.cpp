@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `?record=FOLDER`: docs/recording.md has the format.
+#include "core/message.h"
 #include "core/process.h"
+#include "core/uri_options.h"
 #include "core/utf8.h"
 #include "runner/registry.h"
 
@@ -389,13 +391,18 @@ private:
 
 } // namespace
 
-OpenedBackend recordTo(std::shared_ptr<ModelBackend> model, const std::string &folder,
-                       const std::string &uri) {
-  auto file = std::make_shared<RecordFile>(folder, uri);
-  if (Status s = file->begin(*model); !s)
+OpenedBackend openRecorded(Uri &uri, const ModelOpener &open) {
+  const std::string folder = takeOption(uri, "record").value_or("");
+  if (folder.empty())
+    return makeError(Code::InvalidArgument, "option record: expected a folder");
+  OpenedBackend model = open(uri);
+  if (!model)
+    return model;
+  auto file = std::make_shared<RecordFile>(folder, uri.scheme + ":" + uri.place);
+  if (Status s = file->begin(**model); !s)
     return s;
   return std::shared_ptr<ModelBackend>(
-      std::make_shared<RecordedModel>(std::move(model), std::move(file)));
+      std::make_shared<RecordedModel>(std::move(*model), std::move(file)));
 }
 
 } // namespace mlbridge

@@ -1,39 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Schemes: built in, registered by the program, or found as components.
+// Schemes and options: built in, registered by the program, or found as components.
 #include "runner/registry.h"
+#include "core/message.h"
 #include "core/nearest.h"
 #include "core/uri_options.h"
 
 #include "conversation/remote.h"
 #include "core/component.h"
-#include "core/registry.h"
 #include "engine/backends.h"
-
-#include <mlbridge/engine.h>
 
 #include <algorithm>
 
 namespace mlbridge {
 
 namespace {
-
-using Factory = std::function<Expected<FunctionModel>(const Uri &)>;
-using Factories = Registry<Factory>;
-using Engines = Registry<const mlb_engine *>;
-
-Factories &functions() {
-  static auto &all = *new Factories;
-  return all;
-}
-Factories &schemes() {
-  static auto &all = *new Factories;
-  return all;
-}
-/// By scheme, and by name.
-Registry<std::shared_ptr<Engines>> &linkedEngines() {
-  static auto &all = *new Registry<std::shared_ptr<Engines>>;
-  return all;
-}
 
 /// With parts of MLBridge that may not be installed, onnx and grpc, or not linked in.
 constexpr std::string_view Own[] = {"aot",  "function", "grpc", "native",
@@ -45,6 +25,14 @@ bool isOwn(std::string_view scheme) {
   return std::find(std::begin(Own), std::end(Own), scheme) != std::end(Own);
 }
 
+/// True if the place of such a URI is that of a server.
+bool connects(std::string_view scheme) {
+  return scheme == "grpc" || scheme == "pipe" || scheme == "shm" || scheme == "unix";
+}
+
+/// Weak functions, so that a constant won't do.
+bool hasComponents() { return findComponent && openEngine; }
+
 /// False for a scheme of our own whose part the program doesn't link. A connection's transport is
 /// found, or not, when that is opened.
 bool isLinked(std::string_view scheme) {
@@ -52,71 +40,31 @@ bool isLinked(std::string_view scheme) {
     return openNative != nullptr;
   if (scheme == "aot")
     return openCompiled != nullptr;
-  const bool connects = scheme == "grpc" || scheme == "pipe" || scheme == "shm" || scheme == "unix";
-  return !connects || openRemote != nullptr;
+  if (scheme == "onnx")
+    return hasComponents();
+  return !connects(scheme) || openRemote != nullptr;
 }
 
 Status checkLinked(std::string_view scheme) {
-  return isLinked(scheme) ? Status() : notLinked(scheme, scheme == "grpc" ? "client" : scheme);
-}
-
-Status alreadyOwn(const std::string &scheme) {
-  return makeError(Code::InvalidArgument, "scheme '", scheme, "' is reserved by the library");
-}
-
-OpenedBackend openWith(const Factory &factory, const Uri &uri) {
-  Expected<FunctionModel> model = caught("opening it", [&] { return factory(uri); });
-  return model ? functionBackend(std::move(*model)) : model.status();
-}
-
-OpenedBackend openFunction(const Uri &uri) {
-  if (const std::optional<Factory> factory = functions().find(uri.place))
-    return openWith(*factory, uri);
-  return makeError(Code::NotFound, "no function is registered as '", uri.place, "'",
-                   functions().suggestion(uri.place));
-}
-
-Status add(Factories &factories, const char *what, std::string name, Factory factory) {
-  const std::string whose = std::string(what) + " '" + name + "'";
-  if (!factory)
-    return makeError(Code::InvalidArgument, whose, " has no factory");
-  if (!factories.add(std::move(name), std::move(factory)))
-    return makeError(Code::InvalidArgument, whose, " is registered already");
-  return Status();
-}
-
-/// The engine linked in under this scheme and name; null if nothing is linked in under the scheme.
-Expected<const mlb_engine *> linkedEngine(const Uri &uri) {
-  const std::optional<std::shared_ptr<Engines>> engines = linkedEngines().find(uri.scheme);
-  if (!engines && uri.scheme != Linked)
-    return nullptr;
-  if (engines)
-    if (const auto engine = (*engines)->find(uri.place))
-      return *engine;
-  return makeError(Code::NotFound, "no model '", uri.place, "' is linked into this program",
-                   engines ? (*engines)->suggestion(uri.place, uri.scheme)
-                           : suggestion(uri.place, {}, uri.scheme));
+  return isLinked(scheme) ? Status()
+                          : notLinked("scheme", scheme,
+                                      scheme == "grpc"   ? "client"
+                                      : scheme == "onnx" ? "components"
+                                                         : scheme);
 }
 
 /// A server of MLBridge's, or a service of the user's own.
 OpenedBackend openServer(const Uri &uri, const OpenOptions &options) {
   const auto open = uri.options.count("call") ? openUnary : openRemote;
-  return open ? open(uri, options) : notLinked(uri.scheme, "client");
+  return open ? open(uri, options) : notLinked("scheme", uri.scheme, "client");
 }
 
 /// True if the place of such a URI may be a file; functions have no place, servers another one.
-bool mayBeFile(std::string_view scheme) {
-  return scheme != "function" && scheme != "pipe" && scheme != "shm" && scheme != "unix" &&
-         scheme != "grpc";
-}
+bool mayBeFile(std::string_view scheme) { return scheme != "function" && !connects(scheme); }
 
-} // namespace
-
-static OpenedBackend openPlain(const Uri &uri, const OpenOptions &options);
-
-static OpenedBackend openMemory(Uri uri, const OpenOptions &options, Span<const uint8_t> bytes) {
+OpenedBackend openMemory(Uri uri, Span<const uint8_t> bytes, const OpenOptions &options) {
   if (uri.options.count("reload"))
-    return Status(Code::InvalidArgument, "option reload: a model in memory has no file");
+    return makeError(Code::InvalidArgument, "option reload: a model in memory has no file");
   if (uri.place.empty())
     uri.place = "the model in memory"; // for messages
   if (Status s = checkLinked(uri.scheme); !s)
@@ -126,70 +74,66 @@ static OpenedBackend openMemory(Uri uri, const OpenOptions &options, Span<const 
   if (isOwn(uri.scheme) && uri.scheme != "onnx")
     return makeError(Code::Unsupported, "the scheme '", uri.scheme,
                      "' takes no model from memory; native and onnx do");
+  if (!hasComponents())
+    return notLinked("scheme", uri.scheme, "components");
   Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);
   return engine ? openEngine(*(*engine)->engine, uri, &bytes) : engine.status();
 }
 
-Status registerFunction(std::string name, Factory factory) {
-  if (name.empty())
-    return Status(Code::InvalidArgument, "a function was registered without a name");
-  return add(functions(), "function", std::move(name), std::move(factory));
+Status unknownScheme(const std::string &scheme) {
+  const std::vector<std::string> all = knownSchemes();
+  const std::vector<std::string_view> known = viewsOf(all);
+  return makeError(Code::InvalidArgument, "unknown scheme '", scheme, "'",
+                   didYouMean(scheme, known), " (known: ", listOf(known),
+                   "; others are files libmlbridge-engine-", scheme,
+                   ".so in a folder of MLBRIDGE_COMPONENT_PATH",
+                   hasComponents() ? ")" : ", if the program links MLBridge::components)");
 }
 
-Status registerFunction(std::string name, Signature signature, Function function,
-                        Metadata metadata) {
-  if (!function)
-    return makeError(Code::InvalidArgument, "function ", name, " is empty");
-  return registerFunction(std::move(name),
-                          [model = functionModel(std::move(signature), std::move(function),
-                                                 std::move(metadata))](const Uri &uri) {
-                            const Status allowed = uri.allowOnly({});
-                            return allowed ? Expected<FunctionModel>(model) : allowed;
-                          });
-}
+OpenedBackend openPlain(const Uri &uri, const OpenOptions &options) {
+  if (Status s = checkLinked(uri.scheme); !s)
+    return s;
+  if (uri.scheme == "aot")
+    return openCompiled(uri);
+  if (uri.scheme == "native")
+    return openNative(uri, options, nullptr);
+  if (uri.scheme == "pipe" || uri.scheme == "shm" || uri.scheme == "unix")
+    return openServer(uri, options);
+  if (openRegistered) {
+    OpenedBackend registered = openRegistered(uri);
+    if (!registered || *registered)
+      return registered;
+  }
+  if (uri.scheme == "function")
+    return makeError(Code::NotFound, "no function is registered as '", uri.place, "'",
+                     suggestion(uri.place, {}, "registered"));
+  if (openLinked) {
+    OpenedBackend linked = openLinked(uri);
+    if (!linked || *linked)
+      return linked;
+  }
+  if (uri.scheme == Linked)
+    return makeError(Code::NotFound, "no model '", uri.place, "' is linked into this program",
+                     suggestion(uri.place, {}, uri.scheme));
+  if (!hasComponents())
+    return uri.scheme == "grpc" ? notLinked("scheme", uri.scheme, "client")
+                                : unknownScheme(uri.scheme);
 
-Status registerScheme(std::string scheme, Factory factory) {
-  if (isOwn(scheme))
-    return alreadyOwn(scheme);
-  Expected<Uri> probe = Uri::parse(scheme + ":");
-  if (!probe || probe->scheme != scheme)
-    return makeError(Code::InvalidArgument, "'", scheme,
-                     "' cannot be a scheme: it must begin with a lower-case letter and have only "
-                     "lower-case letters, digits, '+', '-' and '.'");
-  return add(schemes(), "scheme", std::move(scheme), std::move(factory));
-}
-
-Status registerEngine(const std::string &scheme, std::string name, const mlb_engine &engine) {
-  if (isOwn(scheme))
-    return alreadyOwn(scheme);
-  if (name.empty())
-    return Status(Code::InvalidArgument, "an engine was registered without a name");
-  if (const std::string missing = missingInTable(engine); !missing.empty())
-    return makeError(Code::InvalidArgument, "engine ", scheme, ":", name,
-                     " has no complete table: ", missing);
-  if (!linkedEngines()
-           .findOrAdd(scheme, std::make_shared<Engines>())
-           ->add(std::move(name), &engine))
-    return Status(Code::InvalidArgument, "an engine is registered under the same name already");
-  return Status();
-}
-
-std::vector<std::string> knownSchemes() {
-  std::vector<std::string> all;
-  for (const std::string_view own : Own)
-    if (isLinked(own))
-      all.emplace_back(own);
-  for (const std::vector<std::string> &more :
-       {schemes().names(), linkedEngines().names(), componentNames(ComponentKind::Engine),
-        componentNames(ComponentKind::Transport)})
-    all.insert(all.end(), more.begin(), more.end());
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
+  Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);
+  if (engine)
+    return openEngine(*(*engine)->engine, uri, nullptr);
+  if (engine.status().code() != Code::NotFound || uri.scheme == "onnx")
+    return engine.status();
+  Expected<const mlb_component *> transport = findComponent(ComponentKind::Transport, uri.scheme);
+  if (transport)
+    return openServer(uri, options);
+  if (transport.status().code() != Code::NotFound || uri.scheme == "grpc")
+    return transport.status();
+  return unknownScheme(uri.scheme);
 }
 
 /// The refusal of an option, which knows only those of one engine, with those of every model.
-static Status withModelOptions(const Status &refused, const Uri &uri) {
+Status withModelOptions(const Status &refused, const Uri &uri) {
   for (const auto &[key, value] : uri.options) {
     if (!isUnknownOption(refused, key))
       continue;
@@ -208,75 +152,63 @@ static Status withModelOptions(const Status &refused, const Uri &uri) {
   return refused;
 }
 
-// Options that engines and connections have not to know of are taken out of the URI first.
-OpenedBackend openBackend(const Uri &stated, const OpenOptions &options,
-                          const Span<const uint8_t> *memory) {
-  Uri uri = stated;
-  Expected<std::optional<Choosing>> choosing = Choosing::take(uri);
-  if (!choosing)
-    return choosing.status();
-  Expected<Renames> names = takeRenames(uri);
-  if (!names)
-    return names.status();
-  const std::optional<std::string> record = takeOption(uri, "record");
-  if (record && record->empty())
-    return Status(Code::InvalidArgument, "option record: expected a folder");
-  Expected<std::optional<Duration>> reload = std::optional<Duration>();
-  if (mayBeFile(uri.scheme) && !memory)
-    reload = takeReload(uri);
-  if (!reload)
-    return reload.status();
-  const auto open = [options, memory](const Uri &plain) {
-    return memory ? openMemory(plain, options, *memory) : openPlain(plain, options);
-  };
-  OpenedBackend model = *reload ? openReloading(uri, **reload, open) : open(uri);
-  if (!model)
-    return withModelOptions(model.status(), uri);
-  if (!names->empty())
-    model = rename(std::move(*model), std::move(*names), options.context.agent);
-  if (model && *choosing)
-    model = chooseFrom(std::move(*model), **choosing, options.context.agent);
-  if (!model || !record)
-    return model;
-  return recordTo(std::move(*model), *record, uri.scheme + ":" + uri.place);
+/// What engines and connections have not to know of, in the order in which it is taken out of the
+/// URI: a recording has what was chosen, and names that were changed.
+const struct {
+  const char *name;
+  OptionOpener *open;
+} Options[] = {{"record", openRecorded},
+               {"choose", openChoosing},
+               {"rename", openRenamed},
+               {"reload", openReloading}};
+
+} // namespace
+
+Status checkNotReserved(std::string_view scheme) {
+  return isOwn(scheme)
+             ? makeError(Code::InvalidArgument, "scheme '", scheme, "' is reserved by the library")
+             : Status();
 }
 
-static OpenedBackend openPlain(const Uri &uri, const OpenOptions &options) {
-  if (uri.scheme == "function")
-    return openFunction(uri);
-  if (Status s = checkLinked(uri.scheme); !s)
-    return s;
-  if (uri.scheme == "aot")
-    return openCompiled(uri);
-  if (uri.scheme == "native")
-    return openNative(uri, options, nullptr);
-  if (uri.scheme == "pipe" || uri.scheme == "shm" || uri.scheme == "unix")
-    return openServer(uri, options);
-  if (const std::optional<Factory> factory = schemes().find(uri.scheme))
-    return openWith(*factory, uri);
-  Expected<const mlb_engine *> linked = linkedEngine(uri);
-  if (!linked)
-    return linked.status();
-  if (*linked)
-    return openEngine(**linked, uri);
+std::vector<std::string> knownSchemes() {
+  std::vector<std::string> all;
+  for (const std::string_view own : Own)
+    if (isLinked(own))
+      all.emplace_back(own);
+  const auto add = [&](const std::vector<std::string> &more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  if (registeredSchemes)
+    add(registeredSchemes());
+  if (linkedSchemes)
+    add(linkedSchemes());
+  if (hasComponents()) {
+    add(componentNames(ComponentKind::Engine));
+    add(componentNames(ComponentKind::Transport));
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
 
-  Expected<const mlb_component *> engine = findComponent(ComponentKind::Engine, uri.scheme);
-  if (engine)
-    return openEngine(*(*engine)->engine, uri);
-  if (engine.status().code() != Code::NotFound || uri.scheme == "onnx")
-    return engine.status();
-  Expected<const mlb_component *> transport = findComponent(ComponentKind::Transport, uri.scheme);
-  if (transport)
-    return openServer(uri, options);
-  if (transport.status().code() != Code::NotFound || uri.scheme == "grpc")
-    return transport.status();
+OpenedBackend ModelOpener::operator()(const Uri &stated) const {
+  Uri uri = stated;
+  for (size_t i = next_; i < std::size(Options); ++i) {
+    const auto &[name, open] = Options[i];
+    const bool isForFiles = std::string_view(name) == "reload";
+    if (!uri.options.count(name) || (isForFiles && (memory_ || !mayBeFile(uri.scheme))))
+      continue;
+    if (!open)
+      return notLinked("option", name, name);
+    return open(uri, ModelOpener(options_, memory_, i + 1));
+  }
+  OpenedBackend model = memory_ ? openMemory(uri, *memory_, options_) : openPlain(uri, options_);
+  return model ? std::move(model) : withModelOptions(model.status(), uri);
+}
 
-  const std::vector<std::string> all = knownSchemes();
-  const std::vector<std::string_view> known = viewsOf(all);
-  return makeError(Code::InvalidArgument, "unknown scheme '", uri.scheme, "'",
-                   didYouMean(uri.scheme, known), " (known: ", listOf(known),
-                   "; others are files libmlbridge-engine-", uri.scheme,
-                   ".so in a folder of MLBRIDGE_COMPONENT_PATH)");
+OpenedBackend openBackend(const Uri &uri, const OpenOptions &options,
+                          const Span<const uint8_t> *memory) {
+  return ModelOpener(options, memory)(uri);
 }
 
 } // namespace mlbridge

@@ -3,6 +3,7 @@
 // two atomic loads. Who finds another file loads it, in its own call; the others go on with the old
 // model meanwhile, and each runner changes over between two of its evaluations. Inputs lie in
 // buffers of the runner here, because callers keep what they were given across models.
+#include "core/message.h"
 #include "runner/registry.h"
 
 #include "core/convert.h"
@@ -73,8 +74,8 @@ Status compare(const ModelBackend &fresh, const Signature &signature, const Meta
 class ReloadingModel final : public ModelBackend,
                              public std::enable_shared_from_this<ReloadingModel> {
 public:
-  ReloadingModel(Uri uri, Duration interval, BackendOpener opener)
-      : uri_(std::move(uri)), interval_(interval), opener_(std::move(opener)) {}
+  ReloadingModel(Uri uri, Duration interval, const ModelOpener &opener)
+      : uri_(std::move(uri)), interval_(interval), opener_(opener) {}
 
   Status open() {
     version_ = versionOf(uri_);
@@ -85,8 +86,8 @@ public:
     if (::stat(uri_.place.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
       return makeError(Code::InvalidArgument, "option reload: ", uri_.place, " is not a file");
     if (!(*model)->signature())
-      return Status(Code::Unsupported,
-                    "option reload: the model takes any signature; reload needs a fixed one");
+      return makeError(Code::Unsupported,
+                       "option reload: the model takes any signature; reload needs a fixed one");
     current_ = std::move(*model);
     signature_ = *current_->signature();
     metadata_ = current_->metadata();
@@ -165,7 +166,7 @@ private:
 
   const Uri uri_;
   const Duration interval_;
-  const BackendOpener opener_;
+  const ModelOpener opener_;
   Signature signature_;
   Metadata metadata_;
 
@@ -265,18 +266,11 @@ ReloadingModel::newRunner(const Signature &bound, const CallContext &context, Du
 
 } // namespace
 
-Expected<std::optional<Duration>> takeReload(Uri &uri) {
-  const std::optional<std::string> stated = takeOption(uri, "reload");
-  if (!stated)
-    return std::optional<Duration>();
-  Expected<Duration> interval = parseDuration(*stated);
+OpenedBackend openReloading(Uri &uri, const ModelOpener &open) {
+  Expected<Duration> interval = parseDuration(takeOption(uri, "reload").value_or(""));
   if (!interval)
     return interval.status().withContext("option reload");
-  return std::optional<Duration>(*interval);
-}
-
-OpenedBackend openReloading(const Uri &uri, Duration interval, BackendOpener opener) {
-  auto model = std::make_shared<ReloadingModel>(uri, interval, std::move(opener));
+  auto model = std::make_shared<ReloadingModel>(uri, *interval, open);
   if (Status s = model->open(); !s)
     return s;
   return std::shared_ptr<ModelBackend>(std::move(model));

@@ -12,6 +12,9 @@
 namespace mlbridge {
 namespace {
 
+/// New names, and those that the model has.
+using Renames = std::vector<std::pair<std::string, std::string>>;
+
 template <typename... What> Status unfit(const What &...what) {
   return makeError(Code::InvalidArgument, "option rename: ", what...);
 }
@@ -86,14 +89,10 @@ private:
   mutable std::map<const Signature *, Signature> signatures_;
 };
 
-} // namespace
-
 Expected<Renames> takeRenames(Uri &uri) {
   Renames names;
-  const std::optional<std::string> option = takeOption(uri, "rename");
-  if (!option)
-    return names;
-  std::string_view rest = *option;
+  const std::string option = takeOption(uri, "rename").value_or("");
+  std::string_view rest = option;
   while (true) {
     const std::string_view one = rest.substr(0, rest.find(','));
     const size_t colon = one.find(':');
@@ -111,22 +110,30 @@ Expected<Renames> takeRenames(Uri &uri) {
   return names;
 }
 
-OpenedBackend rename(std::shared_ptr<ModelBackend> model, Renames names, const std::string &agent) {
+} // namespace
+
+OpenedBackend openRenamed(Uri &uri, const ModelOpener &open) {
+  Expected<Renames> names = takeRenames(uri);
+  if (!names)
+    return names.status();
+  OpenedBackend model = open(uri);
+  if (!model)
+    return model;
   // A server of several agents may be asked for one later.
-  if (Expected<const Signature *> own = model->signatureOf(agent); own && *own) {
+  if (Expected<const Signature *> own = (*model)->signatureOf(open.agent()); own && *own) {
     const Signature &signature = **own;
     std::vector<std::string_view> known = namesOf(signature.inputs);
     for (const std::string_view name : namesOf(signature.outputs))
       known.push_back(name);
-    for (const auto &[to, from] : names)
+    for (const auto &[to, from] : *names)
       if (std::find(known.begin(), known.end(), from) == known.end())
         return unfit("the model has no input or output '", from, "'", didYouMean(from, known),
                      "; it has ", signature.toString());
-    if (Expected<Signature> result = renamed(signature, names); !result)
+    if (Expected<Signature> result = renamed(signature, *names); !result)
       return result.status();
   }
   return std::shared_ptr<ModelBackend>(
-      std::make_shared<RenamedModel>(std::move(model), std::move(names)));
+      std::make_shared<RenamedModel>(std::move(*model), std::move(*names)));
 }
 
 } // namespace mlbridge

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runner: setting, asking and reading.
+// Runner: what is done once, and what goes wrong; evaluate.cpp has the rest.
 #include <mlbridge/runner.h>
 
 #include "core/convert.h"
@@ -12,27 +12,28 @@
 namespace mlbridge {
 
 // The failure of a Runner that was default-constructed or moved from.
-static const Status &noModel() {
+const Status &Runner::State::noModel() {
   static const auto *status = new Status(Code::Unavailable, "no model was opened");
   return *status;
 }
 
 static Status noSignature() {
-  return Status(Code::InvalidArgument, "the model takes any signature and none was stated: set "
-                                       "each input by name once before using its buffer or index");
+  return makeError(Code::InvalidArgument,
+                   "the model takes any signature and none was stated: set "
+                   "each input by name once before using its buffer or index");
 }
 
 Runner::Runner() = default;
 Runner::Runner(Status failure) : state_(State::failed(std::move(failure), nullptr)) {
   if (state_->failure.ok())
-    state_->failure = state_->last = noModel();
+    state_->failure = state_->last = State::noModel();
 }
 Runner::Runner(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Runner::~Runner() = default;
 Runner::Runner(Runner &&) noexcept = default;
 Runner &Runner::operator=(Runner &&) noexcept = default;
 
-const Status &Runner::status() const { return state_ ? state_->last : noModel(); }
+const Status &Runner::status() const { return state_ ? state_->last : State::noModel(); }
 
 const Signature *Runner::signature() const {
   return state_ && state_->runner ? &state_->binding->caller : nullptr;
@@ -94,38 +95,30 @@ Expected<TensorView> Runner::State::pendingTensor(const TensorKey &key, ElementT
   return known->view();
 }
 
-Status Runner::setElements(TensorKey key, ElementType type, const void *data, size_t count,
-                           bool scalar) {
-  if (!state_)
-    return noModel();
-  State &s = *state_;
-  if (!s.failure.ok())
-    return s.failure;
-  if (s.inferring) {
+Status Runner::State::set(const TensorKey &key, ElementType type, const void *data, size_t count,
+                          bool scalar) {
+  if (!failure.ok())
+    return failure;
+  if (inferring) {
     const int64_t length = static_cast<int64_t>(count);
-    Expected<TensorView> view = s.pendingTensor(key, type, {&length, size_t(scalar ? 0 : 1)});
+    Expected<TensorView> view = pendingTensor(key, type, {&length, size_t(scalar ? 0 : 1)});
     return view ? copyElements(*view, type, data) : view.status();
   }
-  State::Input *input = s.find(key);
+  Input *input = find(key);
   if (!input) {
-    if (!s.inferred || !key.name_)
-      return s.reject(nullptr, s.unknown("input", key, &Signature::inputs));
-    if (std::find(s.ignored.begin(), s.ignored.end(), key.name()) == s.ignored.end())
-      s.ignored.emplace_back(key.name());
+    if (!inferred || !key.name_)
+      return reject(nullptr, unknown("input", key, &Signature::inputs));
+    if (std::find(ignored.begin(), ignored.end(), key.name()) == ignored.end())
+      ignored.emplace_back(key.name());
     return Status();
   }
-  if (type == input->view.type && count == input->view.count && input->sized && !input->bound) {
-    copySame(input->view, data);
-    s.accept(*input);
-    return Status();
-  }
-  s.unbind(*input);
-  if (Status why = s.fitTo(*input, count); !why)
-    return s.reject(input, std::move(why));
+  unbind(*input);
+  if (Status why = fitTo(*input, count); !why)
+    return reject(input, std::move(why));
   if (Status why = copyElements(input->view, type, data); !why)
-    return s.reject(
-        input, Status(why.code(), "input '" + input->port->spec.toString() + "' " + why.message()));
-  s.accept(*input);
+    return reject(
+        input, makeError(why.code(), "input '", input->port->spec.toString(), "' ", why.message()));
+  accept(*input);
   return Status();
 }
 
@@ -137,7 +130,7 @@ Status Runner::set(TensorKey input, const std::vector<bool> &values) {
 
 TensorView Runner::inputView(TensorKey key, ElementType type) {
   if (!state_)
-    state_ = State::failed(noModel(), nullptr);
+    state_ = State::failed(State::noModel(), nullptr);
   State &s = *state_;
   if (s.inferring) {
     for (Tensor &tensor : s.pending)
@@ -158,7 +151,7 @@ TensorView Runner::inputView(TensorKey key, ElementType type) {
 Expected<TensorView> Runner::resizeInput(TensorKey key, ElementType type,
                                          Span<const int64_t> shape) {
   if (!state_)
-    return noModel();
+    return State::noModel();
   if (state_->inferring)
     return state_->pendingTensor(key, type, shape);
   Expected<State::Input *> input = state_->inputOf(key, type);
@@ -177,7 +170,7 @@ Status Runner::State::canBind() {
 
 Status Runner::bindInputTo(TensorKey key, ElementType type, void *data, size_t count) {
   if (!state_)
-    return noModel();
+    return State::noModel();
   State &s = *state_;
   if (Status why = s.canBind(); !why)
     return why;
@@ -203,7 +196,7 @@ Status Runner::bindInputTo(TensorKey key, ElementType type, void *data, size_t c
 
 Status Runner::bindOutputTo(TensorKey key, ElementType type, void *data, size_t count) {
   if (!state_)
-    return noModel();
+    return State::noModel();
   State &s = *state_;
   if (Status why = s.canBind(); !why)
     return why;
@@ -235,7 +228,7 @@ TensorView Runner::inputAt(size_t index) {
 
 Expected<TensorView> Runner::resizeAt(size_t index, Span<const int64_t> shape) {
   if (!state_)
-    return noModel();
+    return State::noModel();
   State &s = *state_;
   if (index >= s.inputs.size())
     return s.reject(nullptr, makeError(Code::InvalidArgument, "there is no input ", index, " of ",
@@ -247,77 +240,23 @@ Expected<TensorView> Runner::resizeAt(size_t index, Span<const int64_t> shape) {
   return view;
 }
 
-Status Runner::evaluate() { return evaluateWithin(state_ ? state_->deadline : Duration::max()); }
-
-Status Runner::evaluate(Deadline deadline) { return evaluateWithin(deadline.left()); }
-
-Status Runner::evaluateWithin(Duration left) {
-  if (!state_)
-    return noModel();
-  State &s = *state_;
-  s.hasOutputs = false;
-  if (!s.failure.ok())
-    return s.failure;
-  if (s.inferring)
-    if (Status e = s.infer(); !e)
-      return s.fail(std::move(e));
-  if (Status e = s.checkInputs(); !e)
-    return s.fail(std::move(e));
-  if (s.copiedInputs)
-    for (const State::Input &input : s.inputs)
-      if (input.copyTo)
-        copySame({input.view.type, input.copyTo, input.view.count, {}}, input.view.data);
-  if (Status e = s.runner->evaluate(left); !e)
-    return s.fail(std::move(e));
-  if (Status e = s.collectOutputs(); !e)
-    return s.fail(std::move(e));
-  s.hasOutputs = true;
-  if (!s.last.ok())
-    s.last = Status();
-  return Status();
+Status Runner::State::firstElementError(ElementType type) const {
+  if (outputs.empty())
+    return makeError(Code::InvalidArgument, "the signature has no output");
+  const TensorSpec &spec = outputs.front().port->spec;
+  return type != spec.type
+             ? typeError("output", spec, type)
+             : makeError(Code::PolicyFailed, "output '", spec.toString(), "' is empty");
 }
 
-void Runner::expectOutput(ElementType type) {
-  if (state_)
-    state_->answerType = type;
-}
-
-Expected<TensorView> Runner::firstElement(ElementType type) {
-  State &s = *state_;
-  if (s.outputs.empty())
-    return s.fail(Status(Code::InvalidArgument, "the signature has no output"));
-  const State::Output &output = s.outputs.front();
-  if (type != output.port->spec.type)
-    return s.fail(typeError("output", output.port->spec, type));
-  if (output.view.count == 0)
-    return s.fail(
-        makeError(Code::PolicyFailed, "output '", output.port->spec.toString(), "' is empty"));
-  return output.view;
-}
-
-TensorView Runner::outputView(TensorKey key, ElementType type) {
-  if (!state_)
-    return {};
-  State &s = *state_;
-  if (!s.hasOutputs) {
-    if (s.last.ok())
-      s.last = Status(Code::InvalidArgument, "an output was read before an evaluation");
-    return {};
-  }
-  const State::Output *output = s.findOutput(key);
-  if (!output)
-    s.last = s.unknown("output", key, &Signature::outputs);
-  else if (output->port->spec.type != type)
-    s.last = typeError("output", output->port->spec, type);
-  else
-    return output->view;
-  return {};
-}
-
-TensorView Runner::outputAt(size_t index) {
-  if (!state_ || !state_->hasOutputs || index >= state_->outputs.size())
-    return {};
-  return state_->outputs[index].view;
+void Runner::State::outputError(const TensorKey &key, ElementType type) {
+  const Output *output = findOutput(key);
+  if (output && hasOutputs)
+    last = typeError("output", output->port->spec, type);
+  else if (hasOutputs)
+    last = unknown("output", key, &Signature::outputs);
+  else if (last.ok())
+    last = makeError(Code::InvalidArgument, "an output was read before an evaluation");
 }
 
 Status Runner::beginEpisode(std::string_view episode, std::string_view unit) {

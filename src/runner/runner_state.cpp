@@ -9,13 +9,6 @@
 
 namespace mlbridge {
 
-// The model's view in the caller's rank.
-static TensorView inCallersRank(TensorView view, bool batch) {
-  if (batch && !view.shape.empty())
-    view.shape = {view.shape.data() + 1, view.shape.size() - 1};
-  return view;
-}
-
 std::unique_ptr<Runner::State> Runner::State::failed(Status why,
                                                      std::shared_ptr<const Binding> binding) {
   auto state = std::make_unique<State>();
@@ -81,9 +74,10 @@ Status Runner::State::infer() {
   for (const Tensor &tensor : pending)
     signature.inputs.push_back(tensor.spec());
   if (!answerType)
-    return Status(Code::InvalidArgument,
-                  "the model takes any signature and none was stated, so the type of its answer is "
-                  "unknown: ask with evaluate<T>()");
+    return makeError(
+        Code::InvalidArgument,
+        "the model takes any signature and none was stated, so the type of its answer is "
+        "unknown: ask with evaluate<T>()");
   TensorSpec answer;
   answer.name = "output";
   answer.type = *answerType;
@@ -155,8 +149,7 @@ Status Runner::State::reject(Input *input, Status why) {
   return last;
 }
 
-void Runner::State::accept(Input &input) {
-  input.touched = true;
+void Runner::State::forgive(Input &input) {
   if (!input.wrong.ok()) {
     input.wrong = Status();
     --wrongInputs;
@@ -222,7 +215,7 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
       return lost(s);
     view = input.scratch.view();
   } else {
-    Expected<TensorView> resized = Status(Code::Internal, "");
+    Expected<TensorView> resized = makeError(Code::Internal, "");
     if (input.port->batch) {
       Shape withBatch{1};
       withBatch.insert(withBatch.end(), shape.begin(), shape.end());
@@ -271,34 +264,42 @@ Status Runner::State::checkInputs() {
   return Status();
 }
 
-Status Runner::State::collectOutputs() {
-  for (Output &output : outputs) {
-    const Binding::Port &port = *output.port;
-    const TensorView view = runner->output(static_cast<size_t>(port.model));
-    const auto wrong = [&](const auto &...what) {
-      return makeError(Code::PolicyFailed, "the model's output '", port.spec.toString(),
-                       "' came as ", name(view.type), toString(view.shape), what...);
-    };
-    if (view.type != port.spec.type)
-      return wrong("");
+Status Runner::State::prepare() {
+  if (!failure.ok())
+    return failure;
+  if (inferring)
+    if (Status s = infer(); !s)
+      return fail(std::move(s));
+  Status s = checkInputs();
+  return s ? s : fail(std::move(s));
+}
+
+void Runner::State::copyIn() {
+  for (const Input &input : inputs)
+    if (input.copyTo)
+      copySame({input.view.type, input.copyTo, input.view.count, {}}, input.view.data);
+}
+
+Status Runner::State::wrongOutput(const Binding::Port &port, const TensorView &view) const {
+  std::string why;
+  if (view.type == port.spec.type) {
     if (port.batch && (view.shape.empty() || view.shape[0] != 1))
-      return wrong(" without a leading dimension of 1");
-    output.view = inCallersRank(view, port.batch);
-    const Span<const int64_t> shape = output.view.shape, stated = port.spec.shape;
-    if (!std::equal(shape.begin(), shape.end(), stated.begin(), stated.end()) &&
-        !checkShape(port.spec, shape))
-      return wrong("");
-    if (view.count != elementCount(view.shape))
-      return wrong(" with ", view.count, " elements");
-    if (!output.bound)
-      continue;
-    if (view.count > output.room)
-      return makeError(Code::LimitExceeded, "output '", port.spec.toString(), "' has ", view.count,
-                       " elements, but the memory bound to it has room for only ", output.room);
-    output.view.data = output.bound;
-    if (view.data != output.bound)
-      copySame(output.view, view.data);
+      why = " without a leading dimension of 1";
+    else if (checkShape(port.spec, inCallersRank(view, port.batch).shape))
+      why = " with " + std::to_string(view.count) + " elements";
   }
+  return makeError(Code::PolicyFailed, "the model's output '", port.spec.toString(), "' came as ",
+                   name(view.type), view.shape, why);
+}
+
+Status Runner::State::copyOut(Output &output) {
+  if (output.view.count > output.room)
+    return makeError(Code::LimitExceeded, "output '", output.port->spec.toString(), "' has ",
+                     output.view.count, " elements, but the memory bound to it has room for only ",
+                     output.room);
+  const void *from = std::exchange(output.view.data, output.bound);
+  if (from != output.bound)
+    copySame(output.view, from);
   return Status();
 }
 

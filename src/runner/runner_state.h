@@ -61,6 +61,14 @@ struct Runner::State {
                                                 std::shared_ptr<const Binding> binding,
                                                 CallContext context, Duration deadline);
 
+  /// Nothing keeps the next evaluation from running.
+  bool isReady() const {
+    return failure.ok() && !inferring && !wrongInputs && !unsizedInputs && unknownInput.ok() &&
+           wrongBinding.ok() && (!inferred || allTouched);
+  }
+  /// For a runner that is not: does what is missing, or says why it can't.
+  Status prepare();
+
   Status attach(std::shared_ptr<const Binding> binding, std::unique_ptr<RunnerBackend> runner);
   /// On the first evaluation of a runner that is inferring.
   Status infer();
@@ -83,12 +91,29 @@ struct Runner::State {
   Status rejectBinding(Status why);
   /// Why buffers of the caller's cannot be bound now.
   Status canBind();
-  void accept(Input &input);
+  void accept(Input &input) {
+    input.touched = true;
+    if (!input.wrong.ok() || !last.ok())
+      forgive(input);
+  }
+  /// The same for an input that was wrong, or after a failure.
+  void forgive(Input &input);
+  /// Runner::setElements where that is more than a copy.
+  Status set(const TensorKey &key, ElementType type, const void *data, size_t count, bool scalar);
   void refreshLast();
   Expected<TensorView> resize(Input &input, Span<const int64_t> shape);
   Status collectOutputs();
+  Status wrongOutput(const Binding::Port &port, const TensorView &view) const;
+  /// Puts the output where the caller wants it.
+  Status copyOut(Output &output);
+  /// Has the model read what the caller bound.
+  void copyIn();
+  Status firstElementError(ElementType type) const;
+  void outputError(const TensorKey &key, ElementType type);
   Status checkInputs();
   Status fail(Status why) { return last = std::move(why); }
+
+  static const Status &noModel();
 
 private:
   /// The port of that name or index; null if there is none.
@@ -101,6 +126,13 @@ private:
     return nullptr;
   }
 };
+
+/// The model's view in the caller's rank.
+inline TensorView inCallersRank(TensorView view, bool batch) {
+  if (batch && !view.shape.empty())
+    view.shape = {view.shape.data() + 1, view.shape.size() - 1};
+  return view;
+}
 
 } // namespace mlbridge
 

@@ -195,8 +195,9 @@ std::unique_ptr<SerDes> newComponentSerDes(std::string name, const mlb_serdes *t
 Status Codec::decodeAround(Span<const uint8_t> message, Span<const ExternalSpan> external,
                            TensorSink &sink) const {
   if (!external.empty())
-    return Status(Code::Protocol,
-                  "this serdes does not support tensors outside of the message (in shared memory)");
+    return makeError(
+        Code::Protocol,
+        "this serdes does not support tensors outside of the message (in shared memory)");
   return decode(message, sink);
 }
 
@@ -243,6 +244,8 @@ Expected<const SerDes *> serdesNamed(std::string_view name) {
     return &bitstreamSerDes();
   if (const auto known = opened().find(name))
     return known->get();
+  if (!findComponent)
+    return notLinked("serializer", name, "components");
   Expected<const mlb_component *> component = findComponent(ComponentKind::SerDes, name);
   if (!component) {
     // A component of MLBridge says itself what it needs.

@@ -19,7 +19,9 @@ const std::pair<std::string_view, const Transport &(*)()> BuiltIn[] = {
 Expected<const Transport *> transportFor(std::string_view scheme) {
   for (const auto &[name, transport] : BuiltIn)
     if (name == scheme)
-      return transport ? Expected(&transport()) : notLinked(scheme, scheme);
+      return transport ? Expected(&transport()) : notLinked("scheme", scheme, scheme);
+  if (!findComponent)
+    return notLinked("transport", scheme, "components");
   Expected<const Transport *> found = componentTransport(scheme);
   if (found || found.status().code() != Code::NotFound)
     return found;

@@ -8,9 +8,12 @@
 
 namespace mlbridge {
 
-[[gnu::weak]] const Transport &pipeTransport() __asm__("mlbridge_link_pipe");
-[[gnu::weak]] const Transport &shmTransport() __asm__("mlbridge_link_shm");
-[[gnu::weak]] const Transport &unixTransport() __asm__("mlbridge_link_unix");
+[[gnu::weak, gnu::visibility("hidden")]] const Transport &
+pipeTransport() __asm__("mlbridge_link_pipe");
+[[gnu::weak, gnu::visibility("hidden")]] const Transport &
+shmTransport() __asm__("mlbridge_link_shm");
+[[gnu::weak, gnu::visibility("hidden")]] const Transport &
+unixTransport() __asm__("mlbridge_link_unix");
 
 } // namespace mlbridge
 

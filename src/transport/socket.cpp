@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "transport/socket.h"
+#include "core/message.h"
 
 #include "core/message.h"
 #include "transport/owner.h"

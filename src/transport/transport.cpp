@@ -18,7 +18,7 @@ Expected<Readiness> Channel::wait(Readiness wanted, Deadline deadline) {
     if (seen.read || seen.write)
       return seen;
     if (deadline.hasPassed())
-      return Status(Code::DeadlineExceeded, "the deadline has passed");
+      return makeError(Code::DeadlineExceeded, "the deadline has passed");
   }
   pollfd fds[3] = {{wanted.read ? readDescriptor() : -1, POLLIN, 0},
                    {wanted.write ? writeDescriptor() : -1, writeEvents(), 0},
@@ -31,7 +31,7 @@ Expected<Readiness> Channel::wait(Readiness wanted, Deadline deadline) {
     if (n < 0 && errno != EINTR)
       return Status(Code::Internal, describeErrno("poll", errno));
     if (deadline.hasPassed())
-      return Status(Code::DeadlineExceeded, "the deadline has passed");
+      return makeError(Code::DeadlineExceeded, "the deadline has passed");
   }
 }
 

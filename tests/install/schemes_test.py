@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A program links the schemes that its target names; errors of others say how to link them."""
+"""A program links the schemes and options that its target names; errors of others say how to link
+them."""
 
 from __future__ import annotations
 
@@ -17,10 +18,18 @@ URIS = {
     "unix": "unix:/nowhere/s",
     "shm": "shm:/nowhere/s",
     "pipe": "pipe:/nowhere/s",
+    "components": "onnx:/nowhere.onnx",
 }
-CLIENT = {"unix", "shm", "pipe"}
-TARGETS = {"base": set(), "client": CLIENT, "core": set(URIS), "all": set(URIS)}
-TARGETS |= {name: {name} for name in URIS}
+OPTIONS = {
+    "choose": "choose=nowhere",
+    "record": "record=/dev/null/nowhere",
+    "reload": "reload=nowhere",
+    "rename": "rename=nowhere",
+}
+CLIENT = {"unix", "shm", "pipe", "components"}
+ALL = {*URIS, *OPTIONS}
+TARGETS = {"base": set(), "client": CLIENT, "options": set(OPTIONS), "core": ALL, "all": ALL}
+TARGETS |= {name: {name} for name in ALL}
 PROJECT = """
 cmake_minimum_required(VERSION 3.16)
 project(schemes LANGUAGES CXX)
@@ -60,8 +69,20 @@ def test_a_target_links_what_it_names(programs: Path, target: str) -> None:
         if scheme in TARGETS[target]:
             assert "not linked" not in why and "/nowhere" in why
         else:
-            assert f"the scheme '{scheme}' is not linked into this program" in why
+            assert f"the scheme '{uri.split(':')[0]}' is not linked into this program" in why
             assert f"link MLBridge::{scheme}" in why and f"mlbridge-{scheme} or mlbridge" in why
+    for option, text in OPTIONS.items():
+        answer, why = ask(program, f"function:sum?{text}" if option != "reload" else f"own:?{text}")
+        assert answer == "-1"
+        if option in TARGETS[target]:
+            assert "not linked" not in why and "nowhere" in why
+        else:
+            assert f"the option '{option}' is not linked into this program" in why
+            assert f"link MLBridge::{option}" in why and f"mlbridge-{option} or mlbridge" in why
+    if "unix" in TARGETS[target]:
+        _, why = ask(program, "unix:/nowhere/s?serdes=json")
+        is_linked = "components" in TARGETS[target]
+        assert ("the serializer 'json' is not linked" in why) != is_linked
 
 
 def test_a_misspelt_scheme_is_held_against_those_that_are_linked(programs: Path) -> None:

@@ -3,6 +3,7 @@
 // Runners.
 #include "core/buffer.h"
 #include "core/descriptor.h"
+#include "core/message.h"
 #include "core/nearest.h"
 #include "core/registry.h"
 #include "engine/backends.h"
@@ -61,7 +62,7 @@ bool areSpecs(const mlb_aot_tensor *tensors, uint64_t size) {
 Status check(const mlb_aot_model *model) {
   // The size and the version are in every table.
   if (!model || model->size < offsetof(mlb_aot_model, reserved))
-    return {Code::InvalidModel, "not the table of a compiled network"};
+    return makeError(Code::InvalidModel, "not the table of a compiled network");
   if (model->abi < 1 || model->abi > MLB_AOT_ABI)
     return makeError(Code::InvalidModel, "compiled for version ", model->abi,
                      " of the table; this library takes 1 to ", MLB_AOT_ABI, ": compile it again");
@@ -70,10 +71,10 @@ Status check(const mlb_aot_model *model) {
       !areSpecs(model->outputs, model->outputs_size) || model->metadata_size > MostTensors ||
       model->metadata_size % 2 || (!model->metadata && model->metadata_size) ||
       (!model->nodes && model->nodes_size) || model->workspace_size > LargestTensor)
-    return {Code::InvalidModel, "the table of a compiled network is damaged"};
+    return makeError(Code::InvalidModel, "the table of a compiled network is damaged");
   for (uint64_t i = 0; i < model->metadata_size; ++i)
     if (!isText(model->metadata[i]))
-      return {Code::InvalidModel, "the table of a compiled network is damaged"};
+      return makeError(Code::InvalidModel, "the table of a compiled network is damaged");
   return Status();
 }
 
@@ -121,7 +122,7 @@ public:
     if (Status s = engine::copyFile(path, LargestFile, copy_.get()); !s)
       return s;
     if (!isWholeObject(copy_.get()))
-      return {Code::InvalidModel, "not a shared object, or a truncated one"};
+      return makeError(Code::InvalidModel, "not a shared object, or a truncated one");
     // The descriptor stays open, so that no other copy gets this name.
     const std::string name = "/proc/self/fd/" + std::to_string(copy_.get());
     handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -176,7 +177,7 @@ public:
         const size_t count = *spec.count();
         Buffer memory; // a Tensor has no bytes behind it that may be read
         if (Status s = memory.resize(std::max<size_t>(count * sizeOf(spec.type), 1)); !s)
-          return s.withContext("tensor '" + spec.name + "'");
+          return s.withContext(join("tensor '", spec.name, "'"));
         std::memset(memory.data(), 0, memory.size());
         addresses_.push_back(memory.data());
         views_.push_back({spec.type, memory.data(), count, spec.shape});
@@ -190,7 +191,7 @@ public:
 
   Status evaluate(Duration left) override {
     if (left <= Duration::zero())
-      return {Code::DeadlineExceeded, "aot: the deadline had passed before the call"};
+      return makeError(Code::DeadlineExceeded, "aot: the deadline had passed before the call");
     const uint64_t nanoseconds =
         left == Duration::max() ? UINT64_MAX : static_cast<uint64_t>(left.count());
     const mlb_aot_model &model = *compiled_->model;
@@ -206,7 +207,7 @@ public:
 private:
   Status failure(int32_t result) const {
     if (result == MLB_AOT_TIMED_OUT)
-      return {Code::DeadlineExceeded, "aot: the deadline passed in a loop of the network"};
+      return makeError(Code::DeadlineExceeded, "aot: the deadline passed in a loop of the network");
     const mlb_aot_model &model = *compiled_->model;
     const auto node = static_cast<uint64_t>(result) - 1;
     const std::string name =

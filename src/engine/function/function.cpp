@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The function engine: calls a callable with the tensors of one Runner.
 #include "core/convert.h"
+#include "core/message.h"
 #include "engine/backends.h"
 
 #include <cstring>
@@ -32,7 +33,7 @@ public:
 
   Status evaluate(Duration left) override {
     if (left <= Duration::zero())
-      return Status(Code::DeadlineExceeded, "function: the deadline had passed before the call");
+      return makeError(Code::DeadlineExceeded, "function: the deadline had passed before the call");
     for (size_t i = 0; i < outputs_.size(); ++i) {
       Slot &output = outputs_[i];
       output.hasShape = !signature_.outputs[i].isDynamic();
@@ -139,7 +140,7 @@ public:
     if (!status)
       return status;
     if (!function)
-      return Status(Code::InvalidArgument, "the function model made an empty function");
+      return makeError(Code::InvalidArgument, "the function model made an empty function");
     auto runner = std::make_unique<FunctionRunner>(bound, context, std::move(function));
     if (Status s = runner->create(); !s)
       return s;
@@ -154,7 +155,7 @@ private:
 
 Expected<std::shared_ptr<ModelBackend>> functionBackend(FunctionModel model) {
   if (!model.newFunction)
-    return Status(Code::InvalidArgument, "the function model has no function");
+    return makeError(Code::InvalidArgument, "the function model has no function");
   return std::shared_ptr<ModelBackend>(std::make_shared<FunctionBackend>(std::move(model)));
 }
 

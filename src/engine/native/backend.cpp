@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The scheme native: a Network behind a Model, and programs over buffers behind its Runners.
+#include "core/message.h"
 #include "engine/backends.h"
 
 #include "engine/native/network.h"
@@ -47,11 +48,11 @@ public:
       if (spec.isDynamic()) {
         areSized = false;
         if (Status s = reserveMost(inputs_[i], spec); !s)
-          return s.withContext("input '" + spec.name + "'");
+          return s.withContext(join("input '", spec.name, "'"));
         continue;
       }
       if (Status s = setShape(inputs_[i], spec.type, spec.shape); !s)
-        return s.withContext("input '" + spec.name + "'");
+        return s.withContext(join("input '", spec.name, "'"));
       std::memset(inputs_[i].memory.data(), 0, inputs_[i].memory.size());
     }
     return areSized ? prepare(deadline) : Status();
@@ -65,11 +66,11 @@ public:
     const uint8_t *before = slot.memory.data();
     const std::optional<size_t> count = elementCount(shape);
     if (!count || *count > network_->memoryLimit() / sizeOf(spec.type))
-      return Status(Code::LimitExceeded,
-                    "input '" + spec.name + "': too many elements in " + toString(shape));
+      return makeError(Code::LimitExceeded, "input '", spec.name, "': too many elements in ",
+                       toString(shape));
     slot.isSized = false;
     if (Status s = setShape(slot, spec.type, shape); !s)
-      return s.withContext("input '" + spec.name + "'");
+      return s.withContext(join("input '", spec.name, "'"));
     if (slot.memory.data() != before)
       bound_.clear(); // they have the old address
     active_ = deciding_ = nullptr;
@@ -78,7 +79,7 @@ public:
 
   Status evaluate(Duration left) override {
     if (left <= Duration::zero())
-      return {Code::DeadlineExceeded, "native: the deadline had passed before the call"};
+      return makeError(Code::DeadlineExceeded, "native: the deadline had passed before the call");
     if (deciding_ || !active_)
       if (Status s = choose(Deadline::after(left)); !s)
         return s;
@@ -99,7 +100,7 @@ private:
   static Status setShape(Slot &slot, ElementType type, Span<const int64_t> shape) {
     const std::optional<size_t> count = elementCount(shape);
     if (!count || *count > SIZE_MAX / 16)
-      return {Code::LimitExceeded, "too many elements in " + toString(shape)};
+      return makeError(Code::LimitExceeded, "too many elements in ", toString(shape));
     // An empty tensor has memory, too: a kernel may look at the address.
     if (Status s = slot.memory.resize(std::max<size_t>(*count * sizeOf(type), 1)); !s)
       return s;
@@ -161,8 +162,8 @@ private:
   [[gnu::cold]] Status prepare(const Deadline &deadline) {
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (!inputs_[i].isSized)
-        return {Code::InvalidArgument,
-                "input '" + signature_.inputs[i].name + "' was neither set nor resized"};
+        return makeError(Code::InvalidArgument, "input '", signature_.inputs[i].name,
+                         "' was neither set nor resized");
     Expected<Bound *> bound = find({});
     if (!*bound)
       bound = make(deadline, {}, {});
@@ -210,14 +211,14 @@ private:
     if (!faults.empty())
       std::memset(workspace_.data(), 0, faults.size() * sizeof(int64_t));
     if (!bound.program.run(left))
-      return {Code::DeadlineExceeded,
-              "native: the deadline passed while the network was evaluated"};
+      return makeError(Code::DeadlineExceeded,
+                       "native: the deadline passed while the network was evaluated");
     for (const Fault &fault : faults) {
       int64_t set = 0;
       std::memcpy(&set, workspace_.data() + fault.offset, sizeof set);
       if (set)
-        return {Code::PolicyFailed,
-                "native: " + bound.plan->nodes[fault.node] + ": an index is out of range"};
+        return makeError(Code::PolicyFailed, "native: ", bound.plan->nodes[fault.node],
+                         ": an index is out of range");
     }
     return Status();
   }
@@ -240,11 +241,11 @@ private:
     for (size_t i = 0; !bound.decides() && i < outputs_.size(); ++i) {
       const TensorSpec &spec = signature_.outputs[i];
       if (!checkShape(spec, plan.outputs[i].shape))
-        return {Code::PolicyFailed, "native: output '" + spec.toString() + "' is in fact " +
-                                        plan.outputs[i].toString()};
+        return makeError(Code::PolicyFailed, "native: output '", spec.toString(), "' is in fact ",
+                         plan.outputs[i].toString());
       const uint8_t *const old = outputs_[i].memory.data();
       if (Status s = setShape(outputs_[i], spec.type, plan.outputs[i].shape); !s)
-        return s.withContext("output '" + spec.name + "'");
+        return s.withContext(join("output '", spec.name, "'"));
       moved |= outputs_[i].memory.data() != old;
     }
     if (moved)

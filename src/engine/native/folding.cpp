@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Computation while a network is planned: constants, within a budget, and nothing else. Values of
 // inputs on which shapes depend are left to a plan of their own.
+#include "core/message.h"
 #include "engine/native/planner.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ constexpr uint64_t FoldedOfFiles = 12, WorkOfBytes = 4; ///< for each byte of th
 constexpr size_t LargestDecision = size_t(1) << 22;     // bytes
 
 Status tooLate() {
-  return {Code::DeadlineExceeded, "the deadline passed while the network was planned"};
+  return makeError(Code::DeadlineExceeded, "the deadline passed while the network was planned");
 }
 
 } // namespace
@@ -70,7 +71,7 @@ Status Planner::execute(size_t from, size_t to) {
       continue;
     std::memcpy(&set, memory->second.data(), sizeof set);
     if (set)
-      return {Code::InvalidModel, "an index is out of range"};
+      return makeError(Code::InvalidModel, "an index is out of range");
   }
   return Status();
 }
@@ -241,7 +242,8 @@ Value *Planner::packed(KernelId kernel, ElementType type, const Shape &shape, Va
 
 Status Planner::unsettled(const std::string &why) {
   isUnsettled_ = true;
-  return fail({Code::Unsupported, why + ", which native cannot work out before evaluating"});
+  return fail(
+      makeError(Code::Unsupported, why, ", which native cannot work out before evaluating"));
 }
 
 bool Planner::settle(const Values &values) {
@@ -255,8 +257,8 @@ bool Planner::settle(const Values &values) {
     } else if (value->isUnknown) {
       (void)unsettled("a shape depends on values whose own shape depends on values");
     } else if (value->capacity > LargestDecision || value->count > LargestDecision) {
-      fail({Code::LimitExceeded, "shapes depend on the values of a tensor of shape " +
-                                     toString(value->shape) + ", which is too large"});
+      fail(makeError(Code::LimitExceeded, "shapes depend on the values of a tensor of shape ",
+                     toString(value->shape), ", which is too large"));
     } else if (!settled_.plan) {
       if (std::find(decisions_.begin(), decisions_.end(), value) == decisions_.end()) {
         decisions_.push_back(value);
@@ -266,8 +268,9 @@ bool Planner::settle(const Values &values) {
       const std::vector<uint64_t> &ids = settled_.plan->decisions;
       const auto at = std::find(ids.begin(), ids.end(), id);
       if (at == ids.end())
-        fail({Code::LimitExceeded, "the values that shapes depend on are too expensive to compute "
-                                   "before the evaluation"});
+        fail(makeError(Code::LimitExceeded,
+                       "the values that shapes depend on are too expensive to compute "
+                       "before the evaluation"));
       else
         value->settled = settled_.values[at - ids.begin()];
     }
@@ -289,7 +292,7 @@ const uint8_t *Planner::bytesOf(Value *value) {
   if (settle({value}))
     return static_cast<const uint8_t *>(value->settled);
   if (status_) {
-    fail({Code::Unsupported, "a shape depends on values"});
+    fail(makeError(Code::Unsupported, "a shape depends on values"));
     node_.isWaiting = true; // and that is no failure
   }
   return nullptr;

@@ -286,8 +286,8 @@ Network::Attempt Network::attempt(const Shape &lengths, const Deadline &deadline
     const TensorSpec &declared = signature_.outputs[i], &planned = result.plan->outputs[i];
     if (!model_->graph.outputs[i].hasShape || checkShape(declared, planned.shape))
       continue;
-    result.status = {Code::InvalidModel,
-                     "output '" + declared.toString() + "' is in fact " + planned.toString()};
+    result.status = makeError(Code::InvalidModel, "output '", declared.toString(), "' is in fact ",
+                              planned.toString());
     result.stop.shapes.push_back(planned.shape);
     for (const int64_t length : declared.shape)
       if (length != Dynamic)
@@ -318,7 +318,7 @@ Status Network::findLengths(const Deadline &deadline, const MissingFeatures &mis
   if (best.status)
     return areDeclared ? Status() : describeOutputs(search, best, deadline);
   if (deadline.hasPassed())
-    return {Code::DeadlineExceeded, "the deadline passed while lengths were tried"};
+    return makeError(Code::DeadlineExceeded, "the deadline passed while lengths were tried");
   const Code code = best.status.code();
   if (code == Code::Unsupported) // for these lengths, and perhaps only for them
     return areDeclared && missing.isEmpty() && search.ofAll(3).status ? Status() : best.status;
@@ -365,9 +365,9 @@ Status Network::describeOutputs(LengthSearch &search, const Attempt &best,
     if (model_->graph.outputs[i].hasShape)
       continue;
     const auto refuse = [&](const char *why) {
-      return Status(Code::Unsupported, "output '" + spec.name + "' has no shape, and " + why +
-                                           "; declare it in the file, or open the model with "
-                                           "onnx: instead");
+      return makeError(Code::Unsupported, "output '", spec.name, "' has no shape, and ", why,
+                       "; declare it in the file, or open the model with "
+                       "onnx: instead");
     };
     if (all.empty())
       return refuse("it depends on values of inputs");
@@ -432,7 +432,7 @@ Expected<std::vector<Shape>> Network::sampleOutputs(const Attempt &best, int sam
   if (Status s = program.link(plan, inputs, outputs, places.back()); !s)
     return s;
   if (!program.run(std::min(Longest, deadline.left())))
-    return Status(Code::DeadlineExceeded, "the values on which shapes depend take long");
+    return makeError(Code::DeadlineExceeded, "the values on which shapes depend take long");
   const std::vector<const void *> values(outputs.begin(), outputs.end());
   const Expected<SharedPlan> settled =
       makePlan(shapesOf(best.lengths), deadline, {&plan, values.data()}, {});

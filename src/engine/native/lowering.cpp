@@ -21,14 +21,22 @@ void Lowering::setResult(size_t i, Value *value) {
   results[i] = value;
 }
 
-const onnx::Attribute *Lowering::attribute(std::string_view name) const {
+const onnx::Attribute *Lowering::attribute(const char *name) const {
   for (const onnx::Attribute &attribute : node.attributes)
     if (attribute.name == name)
       return planner.resolve(&attribute);
   return nullptr;
 }
 
-static const onnx::Attribute *typed(Lowering &l, std::string_view name, int type) {
+Refused Lowering::failOf(Code code, uint64_t kinds, ...) {
+  va_list parts;
+  va_start(parts, kinds);
+  const Status &status = planner.fail({code, joinOf(kinds, parts)});
+  va_end(parts);
+  return {status};
+}
+
+static const onnx::Attribute *typed(Lowering &l, const char *name, int type) {
   const onnx::Attribute *attribute = l.attribute(name);
   if (attribute && attribute->type && attribute->type != type) {
     l.invalid("its attribute '", name, "' has the wrong type");
@@ -37,40 +45,40 @@ static const onnx::Attribute *typed(Lowering &l, std::string_view name, int type
   return attribute;
 }
 
-int64_t Lowering::integer(std::string_view name, int64_t fallback) {
+int64_t Lowering::integer(const char *name, int64_t fallback) {
   const onnx::Attribute *attribute = typed(*this, name, IntegerAttribute);
   return attribute ? attribute->integer : fallback;
 }
-double Lowering::real(std::string_view name, double fallback) {
+double Lowering::real(const char *name, double fallback) {
   const onnx::Attribute *attribute = typed(*this, name, RealAttribute);
   return attribute ? static_cast<double>(attribute->real) : fallback;
 }
-std::string_view Lowering::text(std::string_view name, std::string_view fallback) {
+std::string_view Lowering::text(const char *name, std::string_view fallback) {
   const onnx::Attribute *attribute = typed(*this, name, TextAttribute);
   return attribute ? attribute->text : fallback;
 }
-const Integers *Lowering::integers(std::string_view name) {
+const Integers *Lowering::integers(const char *name) {
   const onnx::Attribute *attribute = typed(*this, name, IntegersAttribute);
   return attribute ? &attribute->integers : nullptr;
 }
 
-const Integers &Lowering::list(std::string_view name) {
+const Integers &Lowering::list(const char *name) {
   static const Integers None;
   const Integers *given = integers(name);
   return given ? *given : None;
 }
-const std::vector<float> &Lowering::reals(std::string_view name) {
+const std::vector<float> &Lowering::reals(const char *name) {
   static const std::vector<float> None;
   const onnx::Attribute *attribute = typed(*this, name, RealsAttribute);
   return attribute ? attribute->reals : None;
 }
-const std::vector<std::string_view> &Lowering::texts(std::string_view name) {
+const std::vector<std::string_view> &Lowering::texts(const char *name) {
   static const std::vector<std::string_view> None;
   const onnx::Attribute *attribute = typed(*this, name, TextsAttribute);
   return attribute ? attribute->texts : None;
 }
 
-Value *Lowering::tensor(std::string_view name) {
+Value *Lowering::tensor(const char *name) {
   const onnx::Attribute *attribute = typed(*this, name, TensorAttribute);
   if (!attribute || !attribute->tensor)
     return nullptr;
@@ -85,7 +93,7 @@ Value *Lowering::tensor(std::string_view name) {
   return value;
 }
 
-bool Lowering::readNumbers(std::string_view name, std::vector<double> &out, bool *isDouble) {
+bool Lowering::readNumbers(const char *name, std::vector<double> &out, bool *isDouble) {
   const Value *value = tensor(name);
   if (!value)
     return bool(status());
@@ -160,7 +168,7 @@ void convert(const Value &value, const uint8_t *bytes, ElementType type, void *o
       {static_cast<int64_t>(known), static_cast<int64_t>(type), count});
 }
 
-bool Lowering::read(size_t i, std::string_view attribute, Integers &out, bool isOptional) {
+bool Lowering::read(size_t i, const char *attribute, Integers &out, bool isOptional) {
   if (in(i))
     return read(in(i), out);
   if (const Integers *given = integers(attribute))

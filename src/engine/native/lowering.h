@@ -76,28 +76,28 @@ public:
   }
 
   // Attributes. One of another type than asked for is a failure.
-  const onnx::Attribute *attribute(std::string_view name) const;
-  int64_t integer(std::string_view name, int64_t fallback);
-  double real(std::string_view name, double fallback);
-  std::string_view text(std::string_view name, std::string_view fallback);
-  const Integers *integers(std::string_view name);
+  const onnx::Attribute *attribute(const char *name) const;
+  int64_t integer(const char *name, int64_t fallback);
+  double real(const char *name, double fallback);
+  std::string_view text(const char *name, std::string_view fallback);
+  const Integers *integers(const char *name);
   // Lists; empty without the attribute.
-  const Integers &list(std::string_view name);
-  const std::vector<float> &reals(std::string_view name);
-  const std::vector<std::string_view> &texts(std::string_view name);
+  const Integers &list(const char *name);
+  const std::vector<float> &reals(const char *name);
+  const std::vector<std::string_view> &texts(const char *name);
   /// Null without it, or on failure.
-  Value *tensor(std::string_view name);
+  Value *tensor(const char *name);
   /// A tensor's elements; nothing without it. `isDouble` becomes true if it is float64. False on
   /// failure.
-  bool readNumbers(std::string_view name, std::vector<double> &out, bool *isDouble);
+  bool readNumbers(const char *name, std::vector<double> &out, bool *isDouble);
 
   // Failures.
   const Status &status() const;
   template <typename... Parts> Refused invalid(const Parts &...why) {
-    return fail(makeError(Code::InvalidModel, why...));
+    return failOf(Code::InvalidModel, kindsOf<Parts...>(), argumentOf(why)...);
   }
   template <typename... Parts> Refused unsupported(const Parts &...why) {
-    return fail(makeError(Code::Unsupported, why...));
+    return failOf(Code::Unsupported, kindsOf<Parts...>(), argumentOf(why)...);
   }
 
   /// From −rank … rank − 1 to 0 … rank − 1.
@@ -108,7 +108,7 @@ public:
 
   /// Numbers that are input i or, in older versions, an attribute. False without them unless they
   /// are optional, and on failure.
-  bool read(size_t i, std::string_view attribute, Integers &out, bool isOptional = false);
+  bool read(size_t i, const char *attribute, Integers &out, bool isOptional = false);
   /// The value of an int32 or int64 tensor on which shapes depend.
   bool read(Value *value, Integers &out);
   /// Reads one such number.
@@ -141,7 +141,7 @@ public:
                      std::initializer_list<int64_t> parameters);
 
 private:
-  Refused fail(const Status &why);
+  Refused failOf(Code code, uint64_t kinds, ...);
 };
 
 /// Makes float32 of a half, or rounds float32 to it.

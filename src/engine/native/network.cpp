@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Opening: the file is read whole, held against what native runs, and planned.
 #include "engine/native/network.h"
+#include "core/message.h"
 
 #include "engine/file.h"
 #include "engine/native/missing_features.h"
@@ -18,13 +19,13 @@ constexpr int64_t NewestOperators = 28, NewestFormat = 14; // of onnx 1.23
 
 Expected<TensorSpec> specOf(const onnx::ValueInfo &info, const char *kind) {
   if (info.name.empty())
-    return Status(Code::InvalidModel, std::string("an ") + kind + " has no name");
+    return makeError(Code::InvalidModel, "an ", kind, " has no name");
   if (!info.isTensor)
-    return Status(Code::Unsupported,
-                  "it is a sequence, a map or optional; only tensors are supported");
+    return makeError(Code::Unsupported,
+                     "it is a sequence, a map or optional; only tensors are supported");
   const std::optional<ElementType> type = onnx::elementType(info.type);
   if (!type)
-    return Status(Code::Unsupported, "it has elements of the type " + onnx::name(info.type));
+    return makeError(Code::Unsupported, "it has elements of the type ", onnx::name(info.type));
   TensorSpec spec;
   spec.name = std::string(info.name);
   spec.type = *type == BFloat16 ? ElementType::Float32 : *type;
@@ -36,7 +37,7 @@ Expected<TensorSpec> specOf(const onnx::ValueInfo &info, const char *kind) {
 Status brief(const Status &status) {
   constexpr size_t Most = 4096;
   const std::string &text = status.message();
-  return text.size() <= Most ? status : Status(status.code(), text.substr(0, Most) + "...");
+  return text.size() <= Most ? status : makeError(status.code(), text.substr(0, Most), "...");
 }
 
 } // namespace
@@ -102,8 +103,8 @@ Status Network::load(const Deadline &deadline) {
     const TensorSpec &planned = (*only)->outputs[i];
     if (declared.type != planned.type ||
         (model_->graph.outputs[i].hasShape && !checkShape(declared, planned.shape)))
-      return {Code::InvalidModel,
-              "output '" + declared.toString() + "' is in fact " + planned.toString()};
+      return makeError(Code::InvalidModel, "output '", declared.toString(), "' is in fact ",
+                       planned.toString());
     declared.shape = planned.shape;
   }
   model_.reset();
@@ -133,7 +134,7 @@ Status Network::checkOperators(const Deadline &deadline, MissingFeatures &missin
     newest(function.opsets);
   onnx::eachNode(*model_, [&](const onnx::Node &node, const onnx::Opsets &opsets) {
     if (status && deadline.hasPassed())
-      status = {Code::DeadlineExceeded, "the deadline passed while it was read"};
+      status = makeError(Code::DeadlineExceeded, "the deadline passed while it was read");
     if (!status || model_->function(node))
       return;
     const auto version = opsets.find(node.domain);
@@ -206,8 +207,8 @@ Expected<SharedPlan> Network::makePlan(const std::vector<Shape> &shapes, const D
     return plan;
   for (size_t i = 0; i < signature_.outputs.size(); ++i)
     if (signature_.outputs[i].type != (*plan)->outputs[i].type)
-      return Status(Code::InvalidModel, "output '" + signature_.outputs[i].toString() +
-                                            "' is in fact " + (*plan)->outputs[i].toString());
+      return makeError(Code::InvalidModel, "output '", signature_.outputs[i].toString(),
+                       "' is in fact ", (*plan)->outputs[i].toString());
   return plan;
 }
 
@@ -217,8 +218,8 @@ Expected<SharedPlan> Network::plan(const std::vector<Shape> &shapes, const Deadl
   if (deadline.isNever())
     turn.lock();
   else if (!turn.try_lock_until(deadline.when()))
-    return Status(Code::DeadlineExceeded,
-                  "native: another thread was still planning the network at the deadline");
+    return makeError(Code::DeadlineExceeded,
+                     "native: another thread was still planning the network at the deadline");
   for (size_t p = 0; !settled.plan && p < plans_.size(); ++p) {
     const std::vector<TensorSpec> &inputs = plans_[p]->inputs;
     bool same = true;
@@ -230,8 +231,8 @@ Expected<SharedPlan> Network::plan(const std::vector<Shape> &shapes, const Deadl
     return plans_.front();
   }
   if (!model_)
-    return Status(Code::InvalidArgument,
-                  "native: the network has fixed shapes, which differ from those given");
+    return makeError(Code::InvalidArgument,
+                     "native: the network has fixed shapes, which differ from those given");
   Expected<SharedPlan> plan = makePlan(shapes, deadline, settled, {});
   if (!plan)
     return brief(plan.status()).withContext(path_);

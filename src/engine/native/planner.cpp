@@ -62,10 +62,10 @@ Value *Planner::make(ElementType type, const Shape &shape) {
   if (Status s = onnx::checkDimensions(shape.size()); !s)
     fail(std::move(s));
   else if (values_.size() > MostValues)
-    fail({Code::LimitExceeded,
-          "the network takes more than " + std::to_string(MostValues) + " tensors"});
+    fail(makeError(Code::LimitExceeded, "the network takes more than ", MostValues, " tensors"));
   else if (!count || *count > (limits_.memory + weights_.size()) / sizeOf(type) || !all)
-    fail({Code::LimitExceeded, "a tensor of the shape " + toString(shape) + " is too large"});
+    fail(
+        makeError(Code::LimitExceeded, "a tensor of the shape ", toString(shape), " is too large"));
   else
     v.count = *count;
   if (values_.size() % BetweenLooks == 0)
@@ -109,8 +109,7 @@ void Planner::emit(KernelId kernel, const Values &results, const Values &reads,
   if (!status_)
     return;
   if (steps_.size() >= MostSteps) {
-    fail({Code::LimitExceeded,
-          "the network takes more than " + std::to_string(MostSteps) + " steps"});
+    fail(makeError(Code::LimitExceeded, "the network takes more than ", MostSteps, " steps"));
     return;
   }
   if (steps_.size() % BetweenLooks == 0 && isLate())
@@ -173,7 +172,7 @@ Status Planner::countUses(Scope &scope, const std::vector<onnx::Node> &nodes) {
 void Planner::countUses(const onnx::Node &node, UseCounts &uses) {
   counted_ += 1 + node.inputs.size();
   if (counted_ > MostCounted)
-    fail({Code::LimitExceeded, "the network has too many nodes"});
+    fail(makeError(Code::LimitExceeded, "the network has too many nodes"));
   else if (counted_ % 256 == 0)
     (void)isLate();
   if (!status_)
@@ -202,7 +201,7 @@ Status Planner::define(Scope &scope, std::string_view name, Value *value) {
   const auto uses = scope.uses.find(name);
   value->uses += uses == scope.uses.end() ? 0 : uses->second;
   if (!scope.values.emplace(name, value).second || scope.initializers.count(name))
-    return {Code::InvalidModel, "the name " + onnx::quoted(name) + " stands for two values"};
+    return makeError(Code::InvalidModel, "the name ", onnx::quoted(name), " stands for two values");
   return Status();
 }
 
@@ -230,10 +229,11 @@ Value *Planner::find(Scope &scope, std::string_view name) {
 Status Planner::addInitializers(const onnx::Graph &graph, Scope &scope) {
   for (const onnx::Tensor &tensor : graph.initializers) {
     if (!scope.initializers.emplace(tensor.name, &tensor).second)
-      return {Code::InvalidModel, "the weights " + onnx::quoted(tensor.name) + " occur twice"};
+      return makeError(Code::InvalidModel, "the weights ", onnx::quoted(tensor.name),
+                       " occur twice");
     if (scope.parent && find(*scope.parent, tensor.name)) // ONNX Runtime takes those outside
-      return {Code::InvalidModel, "the weights " + onnx::quoted(tensor.name) +
-                                      " of a subgraph have the name of a value of the outer graph"};
+      return makeError(Code::InvalidModel, "the weights ", onnx::quoted(tensor.name),
+                       " of a subgraph have the name of a value of the outer graph");
   }
   return Status();
 }
@@ -295,7 +295,7 @@ Expected<Values> Planner::planInner(const onnx::Graph &graph, const Values &inpu
     return makeError(Code::InvalidModel, "the subgraph ", onnx::quoted(graph.name), " has ",
                      graph.inputs.size(), " inputs instead of ", inputs.size());
   if (++node_.depth > DeepestCall)
-    return Status(Code::Unsupported, "graphs are nested too deep");
+    return makeError(Code::Unsupported, "graphs are nested too deep");
   Scope scope;
   scope.parent = node_.scope;
   scope.opsets = node_.scope->opsets;
@@ -345,8 +345,8 @@ Status Planner::planNodes(const std::vector<onnx::Node> &nodes, Scope &scope) {
 
 Status Planner::planNode(const onnx::Node &node, Scope &scope) {
   if (++planned_ > MostNodes)
-    return {Code::LimitExceeded, "the network takes more than " + std::to_string(MostNodes) +
-                                     " nodes, those of functions and loops included"};
+    return makeError(Code::LimitExceeded, "the network takes more than ", MostNodes,
+                     " nodes, those of functions and loops included");
   if (isLate())
     return status_;
   Values inputs;
@@ -355,8 +355,8 @@ Status Planner::planNode(const onnx::Node &node, Scope &scope) {
     if (const Status s = status_; !s) // weights
       return goesOn(node, scope, s) ? Status() : s;
     if (!value && !name.empty())
-      return {Code::InvalidModel, onnx::describe(node) + ": its input " + onnx::quoted(name) +
-                                      " is not computed by any node before it"};
+      return makeError(Code::InvalidModel, onnx::describe(node), ": its input ", onnx::quoted(name),
+                       " is not computed by any node before it");
     inputs.push_back(value);
   }
   const size_t firstStep = steps_.size(), blocks = blocks_.size();
@@ -427,9 +427,9 @@ void Planner::noteStop(const onnx::Node &node, const Values &inputs) {
 Status Planner::callFunction(const onnx::Function &function, const onnx::Node &node, Scope &scope,
                              const Values &inputs) {
   if (++node_.depth > DeepestCall)
-    return {Code::InvalidModel, "functions call each other without end"};
+    return makeError(Code::InvalidModel, "functions call each other without end");
   if (inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
-    return {Code::InvalidModel, "it has more inputs or outputs than the function"};
+    return makeError(Code::InvalidModel, "it has more inputs or outputs than the function");
   Scope inner;
   inner.parent = &scope;
   inner.opsets = function.opsets.empty() ? scope.opsets : &function.opsets;
@@ -445,7 +445,7 @@ Status Planner::callFunction(const onnx::Function &function, const onnx::Node &n
       if (Status s = define(inner, function.inputs[i], inputs[i]); !s)
         return s;
     } else if (!inner.values.emplace(function.inputs[i], nullptr).second) {
-      return {Code::InvalidModel, "an input of the function occurs twice"};
+      return makeError(Code::InvalidModel, "an input of the function occurs twice");
     }
   if (Status s = planNodes(function.nodes, inner); !s)
     return s;
@@ -454,8 +454,8 @@ Status Planner::callFunction(const onnx::Function &function, const onnx::Node &n
       continue;
     Value *value = find(inner, function.outputs[i]);
     if (!value)
-      return {Code::InvalidModel,
-              "nothing computes its output " + onnx::quoted(function.outputs[i])};
+      return makeError(Code::InvalidModel, "nothing computes its output ",
+                       onnx::quoted(function.outputs[i]));
     value->uses += 2;
     if (Status s = define(scope, node.outputs[i], value); !s)
       return s;
@@ -498,8 +498,9 @@ static Values decidingInputs(const Operator &op, const Values &inputs) {
 Status Planner::planOperator(const onnx::Node &node, Scope &scope, const Values &inputs) {
   const auto opset = scope.opsets->find(node.domain);
   if (opset == scope.opsets->end())
-    return {Code::InvalidModel, "the model doesn't say which version of the operators of domain " +
-                                    onnx::quoted(node.domain) + " it uses"};
+    return makeError(Code::InvalidModel,
+                     "the model doesn't say which version of the operators of domain ",
+                     onnx::quoted(node.domain), " it uses");
   const Operator *op = findOperator(node.domain, node.op, opset->second);
   if (!op && missing_.isEmpty())
     return unsupportedOperator(node, opset->second);
@@ -519,11 +520,12 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope, const Values 
   if (Status s = checkInputs(*op, lowering.inputs); !s)
     return s;
   if (op->outputs != AnyNumber && node.outputs.size() > op->outputs)
-    return {Code::InvalidModel, "it has " + std::to_string(node.outputs.size()) +
-                                    " outputs; the operator has " + std::to_string(op->outputs)};
+    return makeError(Code::InvalidModel, "it has ", node.outputs.size(),
+                     " outputs; the operator has ", op->outputs);
   ElementType narrow = ElementType::Float32; // that of the results
-  if (op->halfAsFloat && !inputs.empty() && inputs[0] && isHalf(inputs[0]->type))
-    narrow = inputs[0]->type;
+  if (op->halfAsFloat && !lowering.inputs.empty() && lowering.inputs[0] &&
+      isHalf(lowering.inputs[0]->type))
+    narrow = lowering.inputs[0]->type;
   if (op->halfAsFloat)
     for (Value *&input : lowering.inputs)
       if (input && isHalf(input->type)) {
@@ -570,8 +572,8 @@ Status Planner::defineResults(const onnx::Node &node, Scope &scope, Values resul
     if (!result && !scope.uses.count(node.outputs[i]))
       continue; // texts that nobody reads
     if (!result)
-      return {Code::Unsupported,
-              "its output " + onnx::quoted(node.outputs[i]) + " is not supported"};
+      return makeError(Code::Unsupported, "its output ", onnx::quoted(node.outputs[i]),
+                       " is not supported");
     if (isHalf(narrow) && result->type == ElementType::Float32)
       result = asHalf(result, narrow);
     // A value that already has a name gets a second one: it must not be taken for used once.

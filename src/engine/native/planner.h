@@ -196,7 +196,6 @@ private:
 };
 
 inline const Status &Lowering::status() const { return planner.status(); }
-inline Refused Lowering::fail(const Status &why) { return {planner.fail(why)}; }
 inline Value *Lowering::make(ElementType type, const Shape &shape) {
   return planner.make(type, shape);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/native/registry.h"
+#include "core/message.h"
 
 #include <algorithm>
 #include <cctype>
@@ -100,7 +101,7 @@ Status checkInputs(const Operator &op, const Values &inputs) {
     if (!value) {
       if (kind >= 'a')
         continue;
-      return {Code::InvalidModel, where(i) + " is missing"};
+      return makeError(Code::InvalidModel, where(i), " is missing");
     }
     const auto wrong = [&](const auto &...expected) {
       return makeError(Code::InvalidModel, where(i), " is ", name(value->type), " instead of ",
@@ -112,8 +113,8 @@ Status checkInputs(const Operator &op, const Values &inputs) {
         return wrong("the ", name(*same), " of the one before");
       same = value->type;
       if (!isIn(value->type, op.types))
-        return Status(Code::Unsupported, where(i) + " is " + name(value->type) +
-                                             ", which native does not support for this operator");
+        return makeError(Code::Unsupported, where(i), " is ", name(value->type),
+                         ", which native does not support for this operator");
       break;
     case 'U':
       if (other && *other != value->type)

@@ -3,6 +3,7 @@
 // BASE.out comes from it. The server makes both (mode 0600) and always has BASE.out open for
 // reading; the compiler opens BASE.in, then BASE.out, and neither open can block. A lock on BASE.in
 // keeps a second compiler out, one on BASE.out a second server.
+#include "core/message.h"
 #include "transport/builtin.h"
 #include "transport/owner.h"
 #include "transport/pipe/fifo.h"
@@ -64,23 +65,23 @@ Expected<Descriptor> openFifo(const std::string &path, int mode) {
   if (!fifo) {
     const int error = errno;
     if (error == ENOENT)
-      return Status(Code::Unavailable, "pipe: no server there (no such FIFO)");
+      return makeError(Code::Unavailable, "pipe: no server there (no such FIFO)");
     if (error == ENXIO)
-      return Status(Code::Unavailable, "pipe: no server there (nobody reads the FIFO)");
+      return makeError(Code::Unavailable, "pipe: no server there (nobody reads the FIFO)");
     if (error == ELOOP)
-      return Status(Code::InvalidArgument, "pipe: " + path + " is a symbolic link, not a FIFO");
+      return makeError(Code::InvalidArgument, "pipe: ", path, " is a symbolic link, not a FIFO");
     return Status(error == EMFILE || error == ENFILE ? Code::LimitExceeded : Code::InvalidArgument,
                   describeErrno("pipe: open " + path, error));
   }
   struct stat info{};
   if (::fstat(fifo.get(), &info) != 0 || !S_ISFIFO(info.st_mode))
-    return Status(Code::InvalidArgument, "pipe: " + path + " is not a FIFO");
+    return makeError(Code::InvalidArgument, "pipe: ", path, " is not a FIFO");
   if (!isTrusted(info.st_uid))
     return ofAnotherUser("pipe: " + path, info.st_uid);
   if (info.st_mode & OfOthers)
-    return Status(Code::InvalidArgument, "pipe: " + path +
-                                             " can be used by other users: a FIFO must have mode "
-                                             "0600");
+    return makeError(Code::InvalidArgument, "pipe: ", path,
+                     " can be used by other users: a FIFO must have mode "
+                     "0600");
   return fifo;
 }
 
@@ -90,7 +91,7 @@ Status mayBeTaken(const std::string &path) {
   if (::lstat(path.c_str(), &info) != 0)
     return Status();
   if (!S_ISFIFO(info.st_mode))
-    return Status(Code::InvalidArgument, "pipe: " + path + " is not a FIFO");
+    return makeError(Code::InvalidArgument, "pipe: ", path, " is not a FIFO");
   return info.st_uid == ::geteuid() ? Status() : ofAnotherUser("pipe: " + path, info.st_uid);
 }
 
@@ -111,7 +112,7 @@ Status makeFifo(const std::string &path) {
       return Status();
     ::unlink(path.c_str());
   }
-  return Status(Code::Busy, "pipe: " + path + " is being made by another process; try again");
+  return makeError(Code::Busy, "pipe: ", path, " is being made by another process; try again");
 }
 
 /// Makes the FIFO for a server at `base` and opens it for reading, with the lock that keeps a
@@ -123,11 +124,11 @@ Expected<Descriptor> takeFifo(const std::string &path, const std::string &base) 
   if (!reader)
     return reader;
   if (::flock(reader->get(), LOCK_EX | LOCK_NB) != 0)
-    return Status(Code::Busy, "pipe: another server is at " + base);
+    return makeError(Code::Busy, "pipe: another server is at ", base);
   // A server that was just ending may have removed what was opened here.
   if (!isStillAt(path, reader->get()))
-    return Status(Code::Busy,
-                  "pipe: another server is just shutting down at " + base + "; try again");
+    return makeError(Code::Busy, "pipe: another server is just shutting down at ", base,
+                     "; try again");
   return reader;
 }
 
@@ -173,7 +174,7 @@ Expected<size_t> PipeChannel::read(uint8_t *to, size_t size) {
     pollfd fds[2] = {{witness(), 0, 0}, {in_.get(), POLLIN, 0}};
     const int n = ::poll(fds, 2, 0);
     if (n > 0 && fds[0].revents & POLLERR && !(fds[1].revents & POLLIN))
-      return Status(Code::Closed, "the peer closed the connection");
+      return makeError(Code::Closed, "the peer closed the connection");
     if (n <= 0 || !fds[1].revents)
       return size_t(0);
   }
@@ -210,8 +211,8 @@ class PipeListener final : public Listener {
 public:
   static Expected<std::unique_ptr<Listener>> make(const std::string &base) {
     if (base.empty())
-      return Status(Code::InvalidArgument,
-                    "pipe: the URI names no FIFOs; expected pipe:BASE or pipe:FOLDER/");
+      return makeError(Code::InvalidArgument,
+                       "pipe: the URI names no FIFOs; expected pipe:BASE or pipe:FOLDER/");
     std::unique_ptr<PipeListener> self(new PipeListener(base));
     if (Status s = mayBeTaken(outPath(base)); !s)
       return s;
@@ -224,7 +225,7 @@ public:
     if (Status s = makeFifo(inPath(base)); !s) // the last server may have removed it
       return s;
     if (::lstat(inPath(base).c_str(), &self->in_) != 0)
-      return Status(Code::Busy, "pipe: " + inPath(base) + " was just removed; try again");
+      return makeError(Code::Busy, "pipe: ", inPath(base), " was just removed; try again");
     self->owns_ = true;
     Expected<Descriptor> out = openFifo(outPath(base), O_RDONLY);
     if (!out)
@@ -372,8 +373,8 @@ Status isSafe(const std::string &folder) {
   if (!isTrusted(info.st_uid))
     return ofAnotherUser("pipe: the folder " + folder, info.st_uid);
   if (info.st_mode & S_IWOTH && !(info.st_mode & S_ISVTX))
-    return Status(Code::InvalidArgument,
-                  "pipe: every user may change the folder " + folder + ": choose another one");
+    return makeError(Code::InvalidArgument, "pipe: every user may change the folder ", folder,
+                     ": choose another one");
   return Status();
 }
 
@@ -481,7 +482,7 @@ private:
 Expected<std::string> newName() {
   uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != ssize_t(sizeof random))
-    return Status(Code::Internal, "the system gives no random numbers (getrandom)");
+    return makeError(Code::Internal, "the system gives no random numbers (getrandom)");
   char digits[17];
   for (int i = 0; i < 16; ++i)
     digits[i] = "0123456789abcdef"[random >> (4 * i) & 15];
@@ -516,9 +517,9 @@ Expected<std::unique_ptr<Channel>> connectAtRendezvous(const std::string &folder
   bool kernelHasFlag = true;
   if (writeQuietly(rendezvous->get(), &part, 1, kernelHasFlag) != ssize_t(line.size()))
     return give(errno == EPIPE
-                    ? Status(Code::Unavailable, "pipe: " + folder + ": the server has just gone")
-                    : Status(Code::Busy,
-                             "pipe: " + folder + ": too many compilers are connecting; try again"));
+                    ? makeError(Code::Unavailable, "pipe: ", folder, ": the server has just gone")
+                    : makeError(Code::Busy, "pipe: ", folder,
+                                ": too many compilers are connecting; try again"));
   return std::unique_ptr<Channel>(new GuestChannel(
       std::move(*in), std::move(*out), std::move(*keeper), std::move(*rendezvous), base));
 }
@@ -528,17 +529,17 @@ public:
   Expected<std::unique_ptr<Channel>> connect(const Uri &uri, Deadline) const override {
     const std::string &base = uri.place;
     if (base.empty())
-      return Status(Code::InvalidArgument,
-                    "pipe: the URI names no FIFOs; expected pipe:BASE or pipe:FOLDER/");
+      return makeError(Code::InvalidArgument,
+                       "pipe: the URI names no FIFOs; expected pipe:BASE or pipe:FOLDER/");
     if (base.back() == '/')
       return connectAtRendezvous(base);
     Expected<Descriptor> in = openFifo(inPath(base), O_RDONLY);
     if (!in)
       return in.status();
     if (::flock(in->get(), LOCK_EX | LOCK_NB) != 0)
-      return Status(Code::Busy, "pipe: " + base +
-                                    " serves another compiler; a server at pipe:FOLDER/ or "
-                                    "unix:PATH serves many at once");
+      return makeError(Code::Busy, "pipe: ", base,
+                       " serves another compiler; a server at pipe:FOLDER/ or "
+                       "unix:PATH serves many at once");
     Expected<Descriptor> out = openFifo(outPath(base), O_WRONLY);
     if (!out)
       return out.status();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // shm:PATH, memory shared by two processes that meet at a socket in the file system: two rings, and
 // sockets that tell who is gone and wake who sleeps.
+#include "core/message.h"
 #include "transport/builtin.h"
 #include "transport/shm/memory.h"
 #include "transport/socket.h"
@@ -80,7 +81,7 @@ public:
         return n;
       }
       if (ended_)
-        return Status(Code::Closed, "the peer closed the connection");
+        return makeError(Code::Closed, "the peer closed the connection");
       if (heard)
         return n;
       bellRings_ = true; // or something else is there

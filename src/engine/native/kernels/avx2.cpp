@@ -7,11 +7,11 @@
 namespace mlbridge::native {
 
 // clang-format off
-extern const ChosenKernel Avx2Kernels[];
-#define MLBRIDGE_CHOSEN(name) {KernelId::name##F32, &kernels::name<kernels::Avx2::F32>},
-#define MLBRIDGE_CHOSEN_F64(name) {KernelId::name##F64, &kernels::name<kernels::Avx2::F64>},
-#define MLBRIDGE_CHOSEN_OTHER(name) {KernelId::name, &kernels::name<kernels::Avx2>},
-const ChosenKernel Avx2Kernels[] = {
+SetKernels setAvx2Kernels;
+#define MLBRIDGE_CHOSEN(name) table[static_cast<int>(KernelId::name##F32)] = &kernels::name<kernels::Avx2::F32>;
+#define MLBRIDGE_CHOSEN_F64(name) table[static_cast<int>(KernelId::name##F64)] = &kernels::name<kernels::Avx2::F64>;
+#define MLBRIDGE_CHOSEN_OTHER(name) table[static_cast<int>(KernelId::name)] = &kernels::name<kernels::Avx2>;
+void setAvx2Kernels(Kernel *table) {
     MLBRIDGE_CHOSEN(Gemm) MLBRIDGE_CHOSEN(Lstm) MLBRIDGE_CHOSEN(Gru) MLBRIDGE_CHOSEN(Rnn)
     MLBRIDGE_CHOSEN(Conv) MLBRIDGE_CHOSEN(Windows)
     MLBRIDGE_NATIVE_FLOAT_UNARY(MLBRIDGE_CHOSEN) MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_CHOSEN)
@@ -28,7 +28,7 @@ const ChosenKernel Avx2Kernels[] = {
     MLBRIDGE_CHOSEN_F64(Exp) MLBRIDGE_CHOSEN_F64(Log) MLBRIDGE_CHOSEN_F64(Relu) MLBRIDGE_CHOSEN_F64(Sigmoid)
     MLBRIDGE_CHOSEN_F64(Sqrt) MLBRIDGE_CHOSEN_F64(Tanh) MLBRIDGE_CHOSEN_F64(Softmax)
     MLBRIDGE_CHOSEN_F64(ReduceSum) MLBRIDGE_CHOSEN_F64(ReduceMean) MLBRIDGE_CHOSEN_F64(ReduceMax)
-    {KernelId::Count, nullptr}};
+}
 // clang-format on
 
 } // namespace mlbridge::native

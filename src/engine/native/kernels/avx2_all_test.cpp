@@ -4,5 +4,5 @@
 #include "engine/native/kernels/vector_avx2.h"
 
 namespace mlbridge::native {
-MLBRIDGE_NATIVE_TABLE(Avx2AllKernels, Avx2)
+MLBRIDGE_NATIVE_TABLE(setAvx2AllKernels, Avx2)
 } // namespace mlbridge::native

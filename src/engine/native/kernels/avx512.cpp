@@ -6,15 +6,16 @@
 namespace mlbridge::native {
 
 // clang-format off
-extern const ChosenKernel Avx512Kernels[];
-#define MLBRIDGE_CHOSEN(name) {KernelId::name##F32, &kernels::name<kernels::Avx512::F32>},
-const ChosenKernel Avx512Kernels[] = {
+SetKernels setAvx512Kernels;
+#define MLBRIDGE_CHOSEN(name) table[static_cast<int>(KernelId::name##F32)] = &kernels::name<kernels::Avx512::F32>;
+void setAvx512Kernels(Kernel *table) {
     MLBRIDGE_CHOSEN(Gemm) MLBRIDGE_CHOSEN(Lstm) MLBRIDGE_CHOSEN(Gru) MLBRIDGE_CHOSEN(Rnn)
     MLBRIDGE_CHOSEN(Conv) MLBRIDGE_CHOSEN(Windows)
     MLBRIDGE_CHOSEN(Add) MLBRIDGE_CHOSEN(Sub) MLBRIDGE_CHOSEN(Mul) MLBRIDGE_CHOSEN(Exp)
     MLBRIDGE_CHOSEN(Relu) MLBRIDGE_CHOSEN(Sigmoid) MLBRIDGE_CHOSEN(Tanh) MLBRIDGE_CHOSEN(Softmax)
-    MLBRIDGE_CHOSEN(ScatterAddRows) {KernelId::GemmF64, &kernels::Gemm<kernels::Avx512::F64>},
-    {KernelId::Count, nullptr}};
+    MLBRIDGE_CHOSEN(ScatterAddRows)
+    table[static_cast<int>(KernelId::GemmF64)] = &kernels::Gemm<kernels::Avx512::F64>;
+}
 // clang-format on
 
 } // namespace mlbridge::native

@@ -4,5 +4,5 @@
 #include "engine/native/kernels/vector_avx512.h"
 
 namespace mlbridge::native {
-MLBRIDGE_NATIVE_TABLE(Avx512AllKernels, Avx512)
+MLBRIDGE_NATIVE_TABLE(setAvx512AllKernels, Avx512)
 } // namespace mlbridge::native

@@ -8,53 +8,51 @@
 
 namespace mlbridge::native {
 
-extern const Kernel PortableKernels[];
-#if defined(MLBRIDGE_NATIVE_X86)
-extern const ChosenKernel Avx2Kernels[];
-extern const ChosenKernel Avx512Kernels[], VnniKernels[];
-#elif defined(MLBRIDGE_NATIVE_NEON)
-extern const Kernel NeonKernels[];
-#endif
+SetKernels setPortableKernels, setNeonKernels, setAvx2Kernels, setAvx512Kernels, setVnniKernels;
 
 #if defined(MLBRIDGE_NATIVE_X86)
 static const CpuFeatures &features() {
   static const CpuFeatures Features = cpuFeatures();
   return Features;
 }
+#endif
 
-/// The table of a lesser instruction set with the kernels that there are for this one.
-struct MergedTable {
+/// The kernels of an instruction set and, where it has none, those of a lesser one.
+struct KernelTable {
   Kernel kernels[static_cast<size_t>(KernelId::Count)];
-  MergedTable(const Kernel *lesser, const ChosenKernel *chosen) {
-    for (size_t i = 0; i < static_cast<size_t>(KernelId::Count); ++i)
-      kernels[i] = lesser[i];
-    for (; chosen->id != KernelId::Count; ++chosen)
-      kernels[static_cast<size_t>(chosen->id)] = chosen->kernel;
+  explicit KernelTable(SetKernels *set, const Kernel *lesser = nullptr) {
+    if (lesser)
+      std::memcpy(kernels, lesser, sizeof kernels);
+    set(kernels);
   }
 };
-#endif
 
 const Kernel *kernelsFor(InstructionSet set) {
   switch (set) {
-  case InstructionSet::Portable:
-    return PortableKernels;
+  case InstructionSet::Portable: {
+    static const KernelTable Portable(setPortableKernels);
+    return Portable.kernels;
+  }
 #if defined(MLBRIDGE_NATIVE_X86)
   case InstructionSet::Avx2:
     if (features().avx2) {
-      static const MergedTable Merged(PortableKernels, Avx2Kernels);
-      return Merged.kernels;
+      static const KernelTable Avx2(setAvx2Kernels, kernelsFor(InstructionSet::Portable));
+      return Avx2.kernels;
     }
     return nullptr;
   case InstructionSet::Avx512:
     if (features().avx512) {
-      static const MergedTable Merged(kernelsFor(InstructionSet::Avx2), Avx512Kernels);
-      static const MergedTable WithVnni(Merged.kernels, VnniKernels);
-      return features().vnni ? WithVnni.kernels : Merged.kernels;
+      static const KernelTable Avx512(setAvx512Kernels, kernelsFor(InstructionSet::Avx2));
+      static const KernelTable WithVnni(
+          features().vnni ? setVnniKernels : [](Kernel *) {}, Avx512.kernels);
+      return WithVnni.kernels;
     }
     return nullptr;
 #elif defined(MLBRIDGE_NATIVE_NEON)
-  case InstructionSet::Neon:
-    return NeonKernels;
+  case InstructionSet::Neon: {
+    static const KernelTable Neon(setNeonKernels);
+    return Neon.kernels;
+  }
 #endif
   default:
     return nullptr;

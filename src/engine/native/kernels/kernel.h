@@ -220,11 +220,9 @@ MLBRIDGE_INLINE int64_t real(double value) {
   return bits;
 }
 
-/// A kernel in place of that of a lesser instruction set. A list ends with KernelId::Count.
-struct ChosenKernel {
-  KernelId id;
-  Kernel kernel;
-};
+/// Puts kernels into a table, maybe in place of those of a lesser instruction set. Code does this,
+/// as it is shorter than addresses in a constant, each of which has to be relocated.
+using SetKernels = void(Kernel *table);
 
 /// From the least to the most preferred.
 enum class InstructionSet { Portable, Neon, Avx2, Avx512 };

@@ -17,7 +17,7 @@
 
 namespace mlbridge::native {
 #if defined(MLBRIDGE_ALL_KERNELS)
-extern const Kernel Avx2AllKernels[], Avx512AllKernels[]; // also those that the library lacks
+SetKernels setAvx2AllKernels, setAvx512AllKernels; // also those that the library lacks
 #endif
 
 namespace {
@@ -37,10 +37,13 @@ const std::vector<Table> &others() {
       else
         std::printf("[ SKIPPED  ] %s: not of this CPU\n", nameOf(set));
 #if defined(MLBRIDGE_ALL_KERNELS)
+    static Kernel Avx2All[static_cast<size_t>(KernelId::Count)], Avx512All[std::size(Avx2All)];
+    setAvx2AllKernels(Avx2All);
+    setAvx512AllKernels(Avx512All);
     if (kernelsFor(InstructionSet::Avx2))
-      tables.push_back({"avx2, all", Avx2AllKernels});
+      tables.push_back({"avx2, all", Avx2All});
     if (kernelsFor(InstructionSet::Avx512))
-      tables.push_back({"avx512, all", Avx512AllKernels});
+      tables.push_back({"avx512, all", Avx512All});
 #endif
     return tables;
   }();

@@ -3,5 +3,5 @@
 #include "engine/native/kernels/vector_neon.h"
 
 namespace mlbridge::native {
-MLBRIDGE_NATIVE_TABLE(NeonKernels, Neon)
+MLBRIDGE_NATIVE_TABLE(setNeonKernels, Neon)
 } // namespace mlbridge::native

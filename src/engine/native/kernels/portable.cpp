@@ -3,5 +3,5 @@
 #include "engine/native/kernels/vector_portable.h"
 
 namespace mlbridge::native {
-MLBRIDGE_NATIVE_TABLE(PortableKernels, Portable)
+MLBRIDGE_NATIVE_TABLE(setPortableKernels, Portable)
 } // namespace mlbridge::native

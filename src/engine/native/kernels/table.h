@@ -18,15 +18,19 @@ namespace mlbridge::native {
 MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_DECLARE)
 #undef MLBRIDGE_DECLARE
 
-#define MLBRIDGE_FLOAT_ENTRY(name) &kernels::name<IsaOfTable::F32>, &kernels::name<IsaOfTable::F64>,
-#define MLBRIDGE_VECTOR_ENTRY(name) &kernels::name<IsaOfTable>,
-#define MLBRIDGE_PLAIN_ENTRY(name) &name##Kernel,
+#define MLBRIDGE_FLOAT_ENTRY(name)                                                                 \
+  *table++ = &kernels::name<IsaOfTable::F32>;                                                      \
+  *table++ = &kernels::name<IsaOfTable::F64>;
+#define MLBRIDGE_VECTOR_ENTRY(name) *table++ = &kernels::name<IsaOfTable>;
+#define MLBRIDGE_PLAIN_ENTRY(name) *table++ = &name##Kernel;
 #define MLBRIDGE_NATIVE_TABLE(Name, Isa)                                                           \
   using IsaOfTable = kernels::Isa;                                                                 \
-  extern const Kernel Name[];                                                                      \
-  const Kernel Name[] = {MLBRIDGE_NATIVE_FLOAT_KERNELS(MLBRIDGE_FLOAT_ENTRY)                       \
-                             MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_VECTOR_ENTRY)                 \
-                                 MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_PLAIN_ENTRY)};
+  SetKernels Name;                                                                                 \
+  void Name(Kernel *table) {                                                                       \
+    MLBRIDGE_NATIVE_FLOAT_KERNELS(MLBRIDGE_FLOAT_ENTRY)                                            \
+    MLBRIDGE_NATIVE_VECTOR_KERNELS(MLBRIDGE_VECTOR_ENTRY)                                          \
+    MLBRIDGE_NATIVE_PLAIN_KERNELS(MLBRIDGE_PLAIN_ENTRY)                                            \
+  }
 
 } // namespace mlbridge::native
 

@@ -23,8 +23,9 @@ struct Vnni : Avx512 {
 
 } // namespace kernels
 
-extern const ChosenKernel VnniKernels[];
-const ChosenKernel VnniKernels[] = {{KernelId::IntegerGemm, &kernels::IntegerGemm<kernels::Vnni>},
-                                    {KernelId::Count, nullptr}};
+SetKernels setVnniKernels;
+void setVnniKernels(Kernel *table) {
+  table[static_cast<int>(KernelId::IntegerGemm)] = &kernels::IntegerGemm<kernels::Vnni>;
+}
 
 } // namespace mlbridge::native

@@ -57,7 +57,7 @@ public:
     needs.first.push_back(0);
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (i % 256 == 0 && deadline_.hasPassed())
-        return {Code::DeadlineExceeded, "the deadline passed while it was read"};
+        return makeError(Code::DeadlineExceeded, "the deadline passed while it was read");
       const auto use = [&](std::string_view name) {
         const auto producer = scope.producers.find(name);
         if (producer == scope.producers.end()) {

@@ -118,10 +118,10 @@ std::string name(DataType type) {
 Expected<std::string_view> ExternalFiles::get(const Place &place, uint64_t size) {
   const std::string where = "the external file '" + std::string(place.location) + "'";
   if (folder_.empty())
-    return Status(Code::Unsupported, "the model keeps weights in " + where +
-                                         ", but was opened from memory; save it as one file");
+    return makeError(Code::Unsupported, "the model keeps weights in ", where,
+                     ", but was opened from memory; save it as one file");
   if (!engine::staysInFolder(place.location))
-    return Status(Code::InvalidModel, where + " is not in the model's own folder");
+    return makeError(Code::InvalidModel, where, " is not in the model's own folder");
   if (place.length && *place.length != size)
     return makeError(Code::InvalidModel, "its part of ", where, " has ", *place.length,
                      " bytes instead of ", size);
@@ -148,11 +148,11 @@ static Expected<std::pair<Place, size_t>> locate(const Tensor &tensor, ExternalF
   const std::string who = "the weights " + quoted(tensor.name) + " ";
   const std::optional<ElementType> type = elementType(tensor.type);
   if (!type)
-    return Status(Code::Unsupported, who + "have elements of the type " + name(tensor.type));
+    return makeError(Code::Unsupported, who, "have elements of the type ", name(tensor.type));
   const std::optional<size_t> count = elementCount(tensor.shape);
   if (!count || *count > ElementLimit / sizeOf(*type))
-    return Status(Code::InvalidModel, who + "have the shape " + toString(tensor.shape) +
-                                          ", which is invalid or too large");
+    return makeError(Code::InvalidModel, who, "have the shape ", toString(tensor.shape),
+                     ", which is invalid or too large");
   const size_t size = *count * sizeOf(*type);
   Place place = placeOf(tensor);
   if (place.isExternal) {
@@ -189,13 +189,13 @@ Expected<Buffer> readElements(const Tensor &tensor, ExternalFiles &files) {
   } else {
     // A number in a typed field takes at least one byte of the file.
     if (size / sizeOf(type) > tensor.message.size())
-      return Status(Code::InvalidModel,
-                    who + "have fewer elements than their shape " + toString(tensor.shape));
+      return makeError(Code::InvalidModel, who, "have fewer elements than their shape ",
+                       toString(tensor.shape));
     if (Status s = elements.resize(size); !s)
       return s;
     if (!readTyped(tensor, type, {elements.data(), size, sizeOf(type)}))
-      return Status(Code::InvalidModel,
-                    who + "do not have as many elements as their shape " + toString(tensor.shape));
+      return makeError(Code::InvalidModel, who, "do not have as many elements as their shape ",
+                       toString(tensor.shape));
   }
   normalize(type, elements);
   if (Status s = elements.reserve(1); !s) // never without an address

@@ -123,7 +123,7 @@ Value *transformed(Lowering &l, Value *y, std::string_view transform) {
   return y;
 }
 
-bool Labels::read(Lowering &l, std::string_view integers) {
+bool Labels::read(Lowering &l, const char *integers) {
   const size_t texts = l.texts("classlabels_strings").size();
   labels_ = l.list(integers);
   areTexts_ = labels_.empty() && texts != 0;
@@ -443,13 +443,13 @@ Status oneHotEncoder(Lowering &l) {
 
 /// A list of keys or values: floats, integers or, since version 4, a tensor; null for texts.
 Value *column(Lowering &l, const std::string &name) {
-  if (Value *tensor = l.tensor(name + "_tensor"))
+  if (Value *tensor = l.tensor((name + "_tensor").c_str()))
     return tensor;
-  if (const Integers &integers = l.list(name + "_int64s"); !integers.empty())
+  if (const Integers &integers = l.list((name + "_int64s").c_str()); !integers.empty())
     return l.constantOf<int64_t>({static_cast<int64_t>(integers.size())}, integers);
-  if (const std::vector<float> &reals = l.reals(name + "_floats"); !reals.empty())
+  if (const std::vector<float> &reals = l.reals((name + "_floats").c_str()); !reals.empty())
     return l.constantOf<float>({static_cast<int64_t>(reals.size())}, reals);
-  if (!l.texts(name + "_strings").empty())
+  if (!l.texts((name + "_strings").c_str()).empty())
     l.unsupported(name, " that are texts");
   else
     l.invalid("it has no ", name);
@@ -475,25 +475,22 @@ Status labelEncoder(Lowering &l) {
     other = cast(l, l.constantOf<int64_t>({}, {l.integer("default_int64", -1)}), values->type);
   // The last of equal keys counts.
   const ElementType type = isFloat(keys->type) ? keys->type : ElementType::Int64;
-  const auto sorted = [&](auto example) {
+  const auto sortKeys = [&](auto example) {
     using T = decltype(example);
     std::vector<T> all(keys->count);
     convert(*keys, keys->constantBytes(), type, all.data());
     const auto before = [](T a, T b) { return a < b || (b != b && a == a); };
-    std::vector<int64_t> order(all.size()), kept;
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return before(all[static_cast<size_t>(a)], all[static_cast<size_t>(b)]);
-    });
+    std::vector<int64_t> kept;
     std::vector<T> unique;
-    for (const int64_t i : order) {
-      const T key = all[static_cast<size_t>(i)];
+    for (const size_t i :
+         sorted(all.size(), [&](size_t a, size_t b) { return before(all[a], all[b]); })) {
+      const T key = all[i];
       if (!unique.empty() && !before(unique.back(), key)) {
-        kept.back() = i;
+        kept.back() = static_cast<int64_t>(i);
         continue;
       }
       unique.push_back(key);
-      kept.push_back(i);
+      kept.push_back(static_cast<int64_t>(i));
     }
     const Shape length{static_cast<int64_t>(kept.size())};
     keys = l.constantOf(length, unique);
@@ -503,11 +500,11 @@ Status labelEncoder(Lowering &l) {
     values = moved;
   };
   if (type == ElementType::Int64)
-    sorted(int64_t());
+    sortKeys(int64_t());
   else if (type == ElementType::Float64)
-    sorted(double());
+    sortKeys(double());
   else
-    sorted(float());
+    sortKeys(float());
   Value *y = l.output(0, values->type, x->shape);
   return l.emit(KernelId::Lookup, {y}, {cast(l, x, type), keys, values, other},
                 {code(type), width(values), count(x), count(keys)});

@@ -24,7 +24,7 @@ Value *isAbove(Lowering &l, Value *column, double limit);
 class Labels {
 public:
   /// `integers`: the attribute with integers; classlabels_strings has texts.
-  bool read(Lowering &l, std::string_view integers);
+  bool read(Lowering &l, const char *integers);
   int64_t count() const { return count_; }
   /// Label and scores, of scores [rows, classes] before their transform: the greatest one, the
   /// first of equals.

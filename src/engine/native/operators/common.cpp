@@ -5,7 +5,7 @@
 
 namespace mlbridge::native {
 
-Refused misfit(Lowering &l, std::string_view expected) {
+Refused misfit(Lowering &l, const char *expected) {
   std::string shapes;
   for (const Value *input : l.inputs)
     shapes += (shapes.empty() ? "" : ", ") + (input ? toString(input->shape) : "none");
@@ -24,6 +24,31 @@ bool readAxis(Lowering &l, const Value *x, int64_t fallback, Along &out) {
     return false;
   out = {x, axis};
   return true;
+}
+
+std::vector<size_t> sortedBy(size_t size, bool (*isBefore)(const void *, size_t, size_t),
+                             const void *context) {
+  std::vector<size_t> order(size);
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto isEarlier = [&](size_t a, size_t b) {
+    return isBefore(context, a, b) || (a < b && !isBefore(context, b, a));
+  };
+  if (!std::is_sorted(order.begin(), order.end(), isEarlier))
+    std::sort(order.begin(), order.end(), isEarlier);
+  return order;
+}
+
+Integers joined(Integers a, const Integers &b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+void sort(Integers &numbers) {
+  const Integers given = numbers;
+  numbers.clear();
+  for (const size_t i :
+       sorted(given.size(), [&](size_t a, size_t b) { return given[a] < given[b]; }))
+    numbers.push_back(given[i]);
 }
 
 Integers allAxes(size_t rank) {

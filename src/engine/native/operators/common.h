@@ -17,7 +17,7 @@ template <typename E> int64_t number(E enumerator) { return static_cast<int64_t>
 inline int64_t width(const Value *value) { return static_cast<int64_t>(sizeOf(value->type)); }
 inline int64_t count(const Value *value) { return static_cast<int64_t>(value->count); }
 /// Failures: the shapes of the inputs are not what is expected, or an attribute's value is not.
-Refused misfit(Lowering &l, std::string_view expected);
+Refused misfit(Lowering &l, const char *expected);
 Refused wrong(Lowering &l, const char *attribute, int64_t value);
 Refused wrong(Lowering &l, const char *attribute, std::string_view value);
 /// A tensor around one of its dimensions: [outer, n, inner].
@@ -36,16 +36,25 @@ Integers denseStrides(const Shape &shape);
 /// 0, 1, …, rank - 1
 Integers allAxes(size_t rank);
 
+/// The numbers 0 … size − 1 in the order of `isBefore`, equal ones as they were. All of planning
+/// sorts by this, so that there is one sort in the library rather than one for each type.
+std::vector<size_t> sortedBy(size_t size, bool (*isBefore)(const void *, size_t, size_t),
+                             const void *context);
+template <typename IsBefore> std::vector<size_t> sorted(size_t size, const IsBefore &isBefore) {
+  const auto call = [](const void *context, size_t a, size_t b) {
+    return (*static_cast<const IsBefore *>(context))(a, b);
+  };
+  return sortedBy(size, call, &isBefore);
+}
+void sort(Integers &numbers);
+
 /// {rank, then for each dimension: length, stride of each operand}, with dimensions merged where
 /// possible and at least one of them.
 Integers broadcastLoops(const Shape &out, const std::vector<const Value *> &operands);
 /// Like broadcastLoops, for any strides.
 Integers mergedLoops(const Shape &lengths, const std::vector<Integers> &strides);
 
-inline Integers joined(Integers a, const Integers &b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
+Integers joined(Integers a, const Integers &b);
 
 // All of these make new values. Kernels of floats are named by the one for float32.
 Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha = 0, double beta = 0);

@@ -6,7 +6,7 @@
 namespace mlbridge::native {
 namespace {
 
-const onnx::Graph *graphOf(Lowering &l, std::string_view name) {
+const onnx::Graph *graphOf(Lowering &l, const char *name) {
   const onnx::Attribute *attribute = l.attribute(name);
   if (attribute && attribute->graph)
     return attribute->graph.get();
@@ -211,7 +211,7 @@ Status scanNode(Lowering &l) {
     return l.invalid("its inputs don't fit its body");
   const auto scanned = static_cast<size_t>(scans);
   const size_t states = l.inputs.size() - scanned, collected = body->outputs.size() - states;
-  const auto listed = [&](std::string_view name, size_t size, Integers &out) {
+  const auto listed = [&](const char *name, size_t size, Integers &out) {
     out.assign(size, 0);
     const Integers *attribute = l.integers(name);
     if (attribute && attribute->size() == size)

@@ -115,7 +115,7 @@ private:
       const bool hasEllipsis = term.find('.') != term.npos;
       const size_t letters = term.size() - hasEllipsis;
       if (hasEllipsis ? letters > x->rank() : letters != x->rank())
-        return misfit(l_, "dimensions for '" + std::string(equation.text) + "'");
+        return misfit(l_, join("dimensions for '", equation.text, "'").c_str());
       if (hasEllipsis)
         ellipsis = std::max(ellipsis, x->rank() - letters);
       spread(term, x->rank() - letters);
@@ -123,7 +123,7 @@ private:
         int64_t &length = lengths_[index(term[d])];
         ++occurrences[index(term[d])];
         if (length != 1 && x->shape[d] != 1 && x->shape[d] != length)
-          return misfit(l_, "dimensions for '" + std::string(equation.text) + "'");
+          return misfit(l_, join("dimensions for '", equation.text, "'").c_str());
         if (length == 1)
           length = x->shape[d];
       }

@@ -15,7 +15,7 @@ bool reducedAxes(Lowering &l, Integers &axes) {
     axes = allAxes(rank);
   if (!l.axes(axes, rank))
     return false;
-  std::sort(axes.begin(), axes.end());
+  sort(axes);
   return true;
 }
 
@@ -305,7 +305,7 @@ Status meanVarianceNormalization(Lowering &l) {
     axes = *attribute;
   if (!l.axes(axes, x->rank()))
     return l.status();
-  std::sort(axes.begin(), axes.end());
+  sort(axes);
   Value *mean = reduce(l, KernelId::ReduceMeanF32, ReduceOp::Mean, x, axes, true);
   Value *centered = binary(l, KernelId::SubF32, x, mean);
   Value *variance = reduce(l, KernelId::ReduceMeanF32, ReduceOp::Mean,

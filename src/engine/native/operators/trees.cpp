@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor of ai.onnx.ml: the trees of a
 // model as one array of nodes.
+#include "core/message.h"
 #include "engine/native/operators/classical.h"
 
 #include <cmath>
@@ -36,8 +37,8 @@ struct Ensemble {
   std::vector<Test> tests;
   std::vector<double> members; ///< sorted sets, each ended by NaN
   std::vector<Child> roots;
-  size_t reached = 0;         ///< tests that have to be below a root
-  std::vector<Entry> entries; ///< sorted by leaf
+  size_t reached = 0; ///< tests that have to be below a root
+  std::vector<Entry> entries;
   int64_t leaves = 0, targets = 0;
   TreeAggregate aggregate = TreeAggregate::Sum;
 };
@@ -107,7 +108,7 @@ private:
   void add(size_t count) {
     constexpr size_t Most = std::numeric_limits<int32_t>::max();
     if (nodes_.size() + count > Most) {
-      l_.planner.fail({Code::LimitExceeded, "its trees have more than 2^31 nodes"});
+      l_.planner.fail(makeError(Code::LimitExceeded, "its trees have more than 2^31 nodes"));
       return;
     }
     nodes_.resize(nodes_.size() + count);
@@ -267,10 +268,10 @@ bool modeOf(std::string_view text, Mode &mode) {
 
 /// Numbers of a list of floats or, in later versions, of a tensor of doubles.
 bool numbers(Lowering &l, const std::string &name, std::vector<double> &out, bool &isDouble) {
-  if (!l.readNumbers(name + "_as_tensor", out, &isDouble))
+  if (!l.readNumbers((name + "_as_tensor").c_str(), out, &isDouble))
     return false;
   if (out.empty())
-    out.assign(l.reals(name).begin(), l.reals(name).end());
+    out.assign(l.reals(name.c_str()).begin(), l.reals(name.c_str()).end());
   return true;
 }
 
@@ -278,11 +279,7 @@ bool numbers(Lowering &l, const std::string &name, std::vector<double> &out, boo
 class NodeNames {
 public:
   NodeNames(const Integers &trees, const Integers &nodes) : trees_(trees), nodes_(nodes) {
-    for (size_t i = 0; i < nodes.size(); ++i)
-      order_.push_back(i);
-    const auto isBefore = [&](size_t a, size_t b) { return key(a) < key(b); };
-    if (!std::is_sorted(order_.begin(), order_.end(), isBefore))
-      std::sort(order_.begin(), order_.end(), isBefore);
+    order_ = sorted(nodes.size(), [&](size_t a, size_t b) { return key(a) < key(b); });
     const auto isNext = [&](size_t a, size_t b) { return key(a) >= key(b); };
     isUnique_ = std::adjacent_find(order_.begin(), order_.end(), isNext) == order_.end();
   }
@@ -361,15 +358,15 @@ bool readLists(Lowering &l, const std::string &prefix, Ensemble &out) {
     if (!isChild[i])
       out.roots.push_back(children[i]);
   Integers ordered = trees;
-  if (!std::is_sorted(ordered.begin(), ordered.end()))
-    std::sort(ordered.begin(), ordered.end());
+  sort(ordered);
   const auto end = std::unique(ordered.begin(), ordered.end());
   if (static_cast<size_t>(end - ordered.begin()) != out.roots.size())
     return l.invalid("it has ", end - ordered.begin(), " trees with ", out.roots.size(),
                      " roots; the nodes of a tree are in a cycle or don't hang together");
 
-  const Integers &givers = l.list(prefix + "_nodeids"), &givenTrees = l.list(prefix + "_treeids"),
-                 &targets = l.list(prefix + "_ids");
+  const Integers &givers = l.list((prefix + "_nodeids").c_str()),
+                 &givenTrees = l.list((prefix + "_treeids").c_str()),
+                 &targets = l.list((prefix + "_ids").c_str());
   if (givers.size() != weights.size() || givenTrees.size() != weights.size() ||
       targets.size() != weights.size())
     return l.invalid("its lists of weights have different lengths");
@@ -438,7 +435,12 @@ bool readTensors(Lowering &l, Ensemble &out) {
       ++member;
     if (member == out.members.size())
       return l.invalid("its node ", i, " has no set of values that ends with NaN");
-    std::sort(&out.members[test.firstMember], &out.members[member++]);
+    double *set = &out.members[test.firstMember];
+    std::vector<double> ordered;
+    for (const size_t j : sorted(member++ - test.firstMember,
+                                 [&](size_t a, size_t b) { return set[a] < set[b]; }))
+      ordered.push_back(set[j]);
+    std::copy(ordered.begin(), ordered.end(), set);
   }
   for (const int64_t root : roots) {
     Child &to = out.roots.emplace_back();
@@ -531,12 +533,12 @@ Value *evaluated(Lowering &l, Value *x, Ensemble &ensemble) {
   ensemble.isDouble |= x->type == ElementType::Float64;
   if (!NodeWriter(l, ensemble, x->shape[1]).write(nodes, roots))
     return y;
-  const auto isBefore = [](const Entry &a, const Entry &b) { return a.leaf < b.leaf; };
-  if (!std::is_sorted(ensemble.entries.begin(), ensemble.entries.end(), isBefore))
-    std::stable_sort(ensemble.entries.begin(), ensemble.entries.end(), isBefore);
   std::vector<int32_t> starts(static_cast<size_t>(ensemble.leaves) + 1), targets;
   std::vector<double> weights;
-  for (const Entry &entry : ensemble.entries) {
+  for (const size_t i : sorted(ensemble.entries.size(), [&](size_t a, size_t b) {
+         return ensemble.entries[a].leaf < ensemble.entries[b].leaf;
+       })) {
+    const Entry &entry = ensemble.entries[i];
     if (entry.target < 0 || entry.target >= ensemble.targets) {
       l.invalid("a leaf names target ", entry.target, " of ", ensemble.targets);
       return y;
