@@ -142,10 +142,26 @@ bool Lowering::broadcast(const std::vector<const Value *> &values, Shape &out) {
 }
 
 void convert(const Value &value, const uint8_t *bytes, ElementType type, void *out) {
-  void *const operands[] = {out, const_cast<uint8_t *>(bytes)};
-  const int64_t parameters[] = {static_cast<int64_t>(value.type), static_cast<int64_t>(type),
-                                static_cast<int64_t>(value.count)};
-  kernelsFor(InstructionSet::Portable)[static_cast<size_t>(KernelId::Cast)](operands, parameters);
+  const Kernel *kernels = kernelsFor(InstructionSet::Portable);
+  const auto call = [&](KernelId id, void *y, const void *x, const int64_t *parameters) {
+    void *const operands[] = {y, const_cast<void *>(x)};
+    kernels[static_cast<size_t>(id)](operands, parameters);
+  };
+  const auto count = static_cast<int64_t>(value.count);
+  const void *from = bytes;
+  ElementType given = value.type;
+  std::vector<float> wide;
+  if (given == ElementType::Float16) {
+    wide.resize(value.count);
+    call(KernelId::F32FromF16, wide.data(), from, &count);
+    from = wide.data();
+    given = ElementType::Float32;
+  }
+  const int64_t parameters[] = {static_cast<int64_t>(given), static_cast<int64_t>(type), count};
+  if (given != type)
+    call(KernelId::Convert, out, from, parameters);
+  else if (value.count)
+    std::memcpy(out, from, value.count * sizeOf(type));
 }
 
 bool Lowering::read(size_t i, std::string_view attribute, Integers &out, bool isOptional) {

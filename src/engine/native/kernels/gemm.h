@@ -16,11 +16,6 @@
 
 namespace mlbridge::native::kernels {
 
-/// A number that the compiler knows.
-template <int64_t N> struct Constant {
-  constexpr operator int64_t() const { return N; }
-};
-
 /// The operations on a sum: y = alpha sum + beta c, and Relu.
 template <class E> struct Epilogue {
   E *y;
