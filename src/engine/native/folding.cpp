@@ -97,7 +97,6 @@ static uint64_t slowestOf(KernelId kernel) {
     return 6;
   MLBRIDGE_BOTH(ReduceSum) MLBRIDGE_BOTH(ReduceMean) MLBRIDGE_BOTH(ReduceMax)
   MLBRIDGE_BOTH(ReduceMin) MLBRIDGE_BOTH(CumSum)
-  case KernelId::Cast:
   case KernelId::Compare:
   case KernelId::Dequantize:
   case KernelId::IntegerBinary:

@@ -150,22 +150,26 @@ bool Lowering::broadcast(const std::vector<const Value *> &values, Shape &out) {
 }
 
 void convert(const Value &value, const uint8_t *bytes, ElementType type, void *out) {
-  const auto run = [](KernelId kernel, std::initializer_list<void *> operands,
-                      std::initializer_list<int64_t> parameters) {
-    kernelsFor(InstructionSet::Portable)[static_cast<size_t>(kernel)](operands.begin(),
-                                                                      parameters.begin());
+  const Kernel *kernels = kernelsFor(InstructionSet::Portable);
+  const auto call = [&](KernelId id, void *y, const void *x, const int64_t *parameters) {
+    void *const operands[] = {y, const_cast<void *>(x)};
+    kernels[static_cast<size_t>(id)](operands, parameters);
   };
-  void *from = const_cast<uint8_t *>(bytes);
   const auto count = static_cast<int64_t>(value.count);
+  const void *from = bytes;
+  ElementType given = value.type;
   std::vector<float> wide;
-  if (value.type == BFloat16) {
+  if (isHalf(given)) {
     wide.resize(value.count);
-    run(KernelId::F32FromBF16, {wide.data(), from}, {count});
+    call(halfKernel(given, true), wide.data(), from, &count);
     from = wide.data();
+    given = ElementType::Float32;
   }
-  const ElementType known = value.type == BFloat16 ? ElementType::Float32 : value.type;
-  run(KernelId::Cast, {out, from},
-      {static_cast<int64_t>(known), static_cast<int64_t>(type), count});
+  const int64_t parameters[] = {static_cast<int64_t>(given), static_cast<int64_t>(type), count};
+  if (given != type)
+    call(KernelId::Convert, out, from, parameters);
+  else if (value.count)
+    std::memcpy(out, from, value.count * sizeOf(type));
 }
 
 bool Lowering::read(size_t i, const char *attribute, Integers &out, bool isOptional) {

@@ -78,8 +78,10 @@ MLBRIDGE_SHARED E reduceSpan(const E *x, int64_t n) {
     if constexpr (R::Start == 0)
       return V::sum(sum);
     sum.store(lanes);
+    if constexpr (L::Lanes != V::Lanes)
+      R::join(L::load(lanes), L::load(lanes + L::Lanes)).store(lanes);
   }
-  for (int64_t half = IsArray<V> ? Step / 2 : V::Lanes / 2; half; half /= 2)
+  for (int64_t half = IsArray<V> ? Step / 2 : L::Lanes / 2; half; half /= 2)
     for (int64_t i = 0; i < half; ++i)
       lanes[i] = R::joinOne(lanes[i], lanes[i + half]);
   return lanes[0];
@@ -296,20 +298,30 @@ template <class V> MLBRIDGE_INLINE void LogSoftmax(Operands operands, Parameters
 
 template <class V> MLBRIDGE_INLINE void CumSum(Operands operands, Parameters p) {
   using E = ElementOf<V>;
-  E *y = static_cast<E *>(operands[0]);
-  const E *x = static_cast<const E *>(operands[1]);
-  const int64_t outer = p[0], n = p[1], inner = p[2];
-  const bool exclusive = p[3] != 0, reverse = p[4] != 0;
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) {
-      E sum = 0;
-      for (int64_t j = 0; j < n; ++j) {
-        const int64_t at = (o * n + (reverse ? n - 1 - j : j)) * inner + i;
-        const E next = sum + x[at];
-        y[at] = exclusive ? sum : next;
-        sum = next;
+  const int64_t n = p[1], inner = p[2], apart = p[4] ? -inner : inner;
+  const bool isExclusive = p[3] != 0, isProduct = p[5] != 0;
+  const CombineRow<E> row = isProduct ? combineRow<V, MulFunction> : combineRow<V, AddFunction>;
+  const E start = isProduct ? 1 : 0;
+  for (int64_t o = 0; o < p[0]; ++o) {
+    const int64_t first = (o * n + (p[4] ? n - 1 : 0)) * inner;
+    E *y = static_cast<E *>(operands[0]) + first;
+    const E *x = static_cast<const E *>(operands[1]) + first;
+    E sum = start;
+    for (int64_t j = 0; j < n; ++j, y += apart, x += apart) {
+      if (inner != 1) {
+        const bool takesNone = isExclusive && j == 0;
+        row(y, j ? y - apart : &start, j != 0,
+            takesNone     ? &start
+            : isExclusive ? x - apart
+                          : x,
+            !takesNone, inner);
+        continue;
       }
+      const E next = isProduct ? sum * *x : sum + *x;
+      *y = isExclusive ? sum : next;
+      sum = next;
     }
+  }
 }
 
 // ---- normalization ------------------------------------------------------------------------------
@@ -403,12 +415,14 @@ template <class Vector> MLBRIDGE_INLINE void BatchNorm(Operands operands, Parame
   const auto ofChannel = [all](const E *values, int64_t channel, int64_t i, int64_t left) {
     return all ? loadUpTo<V>(values + i, left) : V::broadcast(values[channel]);
   };
+  V inverse = epsilon;
   for (int64_t o = 0; o < p[0]; ++o)
     for (int64_t c = 0; c < (all ? 1 : channels); ++c, x += n, y += n)
       for (int64_t i = 0; i < n; i += V::Lanes) {
         const int64_t left = n - i;
-        const V root = V::sqrt(ofChannel(variance, c, i, left) + epsilon);
-        const V v = (loadUpTo<V>(x + i, left) - ofChannel(mean, c, i, left)) / root;
+        if (all || i == 0)
+          inverse = constant<V>(1) / V::sqrt(ofChannel(variance, c, i, left) + epsilon);
+        const V v = (loadUpTo<V>(x + i, left) - ofChannel(mean, c, i, left)) * inverse;
         storeUpTo(V::fma(v, ofChannel(scale, c, i, left), ofChannel(bias, c, i, left)), y + i,
                   left);
       }

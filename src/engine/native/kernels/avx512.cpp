@@ -13,7 +13,7 @@ void setAvx512Kernels(Kernel *table) {
     MLBRIDGE_CHOSEN(Conv) MLBRIDGE_CHOSEN(Windows)
     MLBRIDGE_CHOSEN(Add) MLBRIDGE_CHOSEN(Sub) MLBRIDGE_CHOSEN(Mul) MLBRIDGE_CHOSEN(Exp)
     MLBRIDGE_CHOSEN(Relu) MLBRIDGE_CHOSEN(Sigmoid) MLBRIDGE_CHOSEN(Tanh) MLBRIDGE_CHOSEN(Softmax)
-    MLBRIDGE_CHOSEN(ScatterAddRows)
+    MLBRIDGE_CHOSEN(LogSoftmax) MLBRIDGE_CHOSEN(ScatterAddRows)
     table[static_cast<int>(KernelId::GemmF64)] = &kernels::Gemm<kernels::Avx512::F64>;
 }
 // clang-format on

@@ -4,14 +4,22 @@
 //
 // IntegerBinary  {y, a, b}
 //                {IntegerOp from Add to Sign, type, rank, then for each dimension: length, stride
-//                of a, of b}  y is dense. Overflow wraps. Abs and Sign are of a.
+//                of a, of b}  y is dense. Overflow wraps. Abs and Sign are of a. Div is of int32;
+//                division by 0 gives 0.
+// IntegerReduce  {y [outer, inner], x}
+//                {IntegerOp, type, outer, n, inner, what the operation does nothing to}
+//                The operation is Add, Mul, Min or Max.
+// Accumulate     {y, x}  {IntegerOp, type, outer, n, inner, exclusive, reverse, the same}
+//                The operation is Add or Mul, over what comes before in [outer, n, inner].
 // Compare        {y bool, a, b}  {CompareOp, type (no half), rank, as above}  Of integers only
 //                Equal, Less and Greater.
-// Convert        {y, x}  {from type, to type, count}  Types but half, and to bool; as Cast.
+// Convert        {y, x}  {from type, to type, count}  To any type but bool; to a half from double.
+//                Floats are truncated towards zero; what doesn't fit wraps as in two's complement,
+//                and beyond 64 bits it is the least int64.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_BLOCKS_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_BLOCKS_H
 
-#include "movement.h"
+#include "elementwise.h"
 
 namespace mlbridge::native {
 
@@ -25,8 +33,8 @@ enum class IntegerOp : int64_t {
   Or,
   Xor,
   Abs,
-  Sign, // those up to here are IntegerBinary's, the others IntegerFunction's
-  Div,
+  Sign,
+  Div, // those up to here are IntegerBinary's, the others IntegerFunction's; so are other Divs
   Mod,
   Rem,
   Pow,
@@ -41,8 +49,7 @@ namespace mlbridge::native::kernels {
 
 /// Bytes of an element of a type.
 MLBRIDGE_INLINE int64_t widthOf(int64_t type) {
-  constexpr uint8_t Widths[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 1}; // by Type
-  return Widths[type];
+  return 0x1842842184210 >> (4 * type) & 15; // a digit for each Type
 }
 MLBRIDGE_INLINE bool isReal(int64_t type) { return type >= Float16 && type <= Float64; }
 MLBRIDGE_INLINE bool isUnsigned(int64_t type) {
@@ -222,7 +229,18 @@ MLBRIDGE_ROW(Less, uint8_t, a < b)
 MLBRIDGE_ROW(LessOrEqual, uint8_t, a <= b)
 #undef MLBRIDGE_ROW
 
-template <class Isa> MLBRIDGE_INLINE Row rowOf(IntegerOp op, int64_t type) {
+/// A quotient of int32 in double lies on the same side of each whole number as the exact one. The
+/// least number by -1 is itself.
+struct DivRow {
+  static MLBRIDGE_INLINE int32_t apply(int32_t a, int32_t b) {
+    const bool isPlain = b != 0 && b != -1;
+    const double quotient = static_cast<double>(a) / static_cast<double>(isPlain ? b : 1);
+    const auto negated = static_cast<int32_t>(0 - static_cast<uint32_t>(a));
+    return isPlain ? static_cast<int32_t>(quotient) : b == 0 ? 0 : negated;
+  }
+};
+
+template <class Isa> MLBRIDGE_SHARED Row rowOf(IntegerOp op, int64_t type) {
   switch (op) {
   case IntegerOp::Add:
     return byWidth<Isa, AddRow>(type);
@@ -242,6 +260,8 @@ template <class Isa> MLBRIDGE_INLINE Row rowOf(IntegerOp op, int64_t type) {
     return byType<Isa, MaxRow>(type);
   case IntegerOp::Abs:
     return bySignedType<Isa, AbsRow>(type);
+  case IntegerOp::Div:
+    return computeRow<Isa, int32_t, int32_t, DivRow>;
   default:
     return bySignedType<Isa, SignRow>(type);
   }
@@ -249,6 +269,118 @@ template <class Isa> MLBRIDGE_INLINE Row rowOf(IntegerOp op, int64_t type) {
 template <class Isa> MLBRIDGE_INLINE void IntegerBinary(Operands o, Parameters p) {
   const int64_t width = widthOf(p[1]);
   computeRows<Isa>(rowOf<Isa>(static_cast<IntegerOp>(p[0]), p[1]), o, width, width, p[2], p + 3);
+}
+
+/// One row of y = f(a, b), of n; a or b may be y.
+template <class Isa>
+MLBRIDGE_SHARED void computeOne(Row row, void *y, const void *a, const void *b, int64_t width,
+                                int64_t strideA, int64_t strideB, int64_t n) {
+  void *const operands[] = {y, const_cast<void *>(a), const_cast<void *>(b)};
+  const int64_t dimensions[] = {n, strideA, strideB};
+  computeRows<Isa>(row, operands, width, width, 1, dimensions);
+}
+
+/// Rows of n, each to a number. They are folded to blocks, some of them at a time, and these by
+/// halves, all at once: what is beyond a half then is of no use.
+template <class Isa>
+MLBRIDGE_SHARED void reduceRows(Row row, char *y, const char *x, int64_t width, int64_t rows,
+                                int64_t n, const void *nothing) {
+  constexpr int64_t AtOnce = 16, Most = 8 * Block; // rows, elements
+  alignas(64) char wide[8 * Most], blocks[2][(AtOnce + 1) * BlockBytes], start[BlockBytes];
+  const int64_t size = Block * width;
+  bring<Isa>(start, nothing, width, 0, Block);
+  for (int64_t done = 0; done < rows; done += AtOnce) {
+    const int64_t count = rows - done < AtOnce ? rows - done : AtOnce;
+    char *to = blocks[0];
+    for (int64_t r = 0; r < count; ++r, x += n * width, to += size) {
+      int64_t used = 0; // elements of `wide`
+      const char *block = start;
+      for (int64_t i = 0; i < n;) {
+        const int64_t whole = (n - i < Most ? n - i : Most) / Block * Block;
+        const int64_t taken = whole ? whole : n - i;
+        const void *from = x + i * width;
+        if (!whole) {
+          __builtin_memcpy(to, start, static_cast<size_t>(size));
+          __builtin_memcpy(to, from, static_cast<size_t>(taken * width));
+          from = to;
+        }
+        const int64_t length = whole ? whole : Block;
+        if (i == 0) {
+          used = length;
+          row(wide, start, 0, from, 1, length);
+        } else {
+          row(wide, wide, 1, from, 1, length);
+        }
+        i += taken;
+        block = wide;
+      }
+      for (; used > Block; used -= used / (2 * Block) * Block)
+        row(wide, wide, 1, wide + (used + Block) / (2 * Block) * size, 1,
+            used / (2 * Block) * Block);
+      __builtin_memcpy(to, block, static_cast<size_t>(size));
+    }
+    __builtin_memcpy(to, start, static_cast<size_t>(size));
+    int from = 0;
+    for (int64_t half = Block / 2; half; half /= 2, from ^= 1) {
+      row(blocks[from ^ 1], blocks[from], 1, blocks[from] + half * width, 1, count * Block);
+      __builtin_memcpy(blocks[from ^ 1] + count * size, start, static_cast<size_t>(size));
+    }
+    bring<Isa>(y, blocks[from], width, Block, count);
+    y += count * width;
+  }
+}
+
+template <class Isa> MLBRIDGE_INLINE void IntegerReduce(Operands o, Parameters p) {
+  const Row row = rowOf<Isa>(static_cast<IntegerOp>(p[0]), p[1]);
+  const int64_t width = widthOf(p[1]), outer = p[2], n = p[3], inner = p[4];
+  char *y = static_cast<char *>(o[0]);
+  const char *x = static_cast<const char *>(o[1]);
+  if (inner == 1)
+    return reduceRows<Isa>(row, y, x, width, outer, n, p + 5);
+  for (int64_t i = 0; i < outer; ++i, y += inner * width) {
+    computeOne<Isa>(row, y, p + 5, p + 5, width, 0, 0, inner);
+    for (int64_t j = 0; j < n; ++j, x += inner * width)
+      computeOne<Isa>(row, y, y, x, width, 1, 1, inner);
+  }
+}
+
+template <class Isa> MLBRIDGE_INLINE void Accumulate(Operands o, Parameters p) {
+  const auto op = static_cast<IntegerOp>(p[0]);
+  const Row row = rowOf<Isa>(op, p[1]);
+  const int64_t width = widthOf(p[1]), n = p[3], inner = p[4];
+  const bool isExclusive = p[5] != 0;
+  const int64_t step = p[6] ? -1 : 1;
+  for (int64_t i = 0; i < p[2]; ++i) {
+    const int64_t first = i * n + (p[6] ? n - 1 : 0);
+    if (inner == 1) {
+      withWidth(width, [&](auto element) MLBRIDGE_ALWAYS {
+        using T = decltype(element);
+        T *y = static_cast<T *>(o[0]) + first;
+        const T *x = static_cast<const T *>(o[1]) + first;
+        uint64_t sum = op == IntegerOp::Mul;
+        for (int64_t j = 0; j < n; ++j, y += step, x += step) {
+          const uint64_t before = sum;
+          T value;
+          moveAs(&value, x);
+          sum = op == IntegerOp::Mul ? sum * value : sum + value;
+          value = static_cast<T>(isExclusive ? before : sum);
+          moveAs(y, &value);
+        }
+      });
+      continue;
+    }
+    char *y = static_cast<char *>(o[0]) + first * inner * width;
+    const char *x = static_cast<const char *>(o[1]) + first * inner * width;
+    const int64_t apart = step * inner * width;
+    for (int64_t j = 0; j < n; ++j, y += apart, x += apart) {
+      const bool takesNone = isExclusive && j == 0;
+      computeOne<Isa>(row, y, j ? y - apart : static_cast<const void *>(p + 7),
+                      takesNone     ? static_cast<const void *>(p + 7)
+                      : isExclusive ? x - apart
+                                    : x,
+                      width, j != 0, !takesNone, inner);
+    }
+  }
 }
 
 template <class Isa, class F> MLBRIDGE_INLINE Row comparing(int64_t type) {
@@ -279,6 +411,17 @@ template <class Isa> MLBRIDGE_INLINE void Compare(Operands o, Parameters p) {
 
 struct SameRow {
   template <class T> static MLBRIDGE_INLINE T apply(T a, T) { return a; }
+};
+/// A double as a float, made odd where it isn't exact: rounded to a half it is as if rounded once.
+struct OddRow {
+  static MLBRIDGE_INLINE float apply(double a, double) {
+    constexpr uint64_t Lost = (uint64_t(1) << 29) - 1;
+    uint64_t bits;
+    __builtin_memcpy(&bits, &a, sizeof bits);
+    bits = (bits | ((bits & Lost) + Lost)) & ~Lost;
+    __builtin_memcpy(&a, &bits, sizeof a);
+    return static_cast<float>(a);
+  }
 };
 template <class Isa, class To, class From>
 constexpr Row ConvertRow = computeRow<Isa, To, From, SameRow>;
@@ -316,6 +459,41 @@ template <class Isa, class From> MLBRIDGE_INLINE Row toInteger(int64_t to) {
 template <class Isa, class From> MLBRIDGE_INLINE Row toReal(int64_t to) {
   return to == Float32 ? ConvertRow<Isa, float, From> : ConvertRow<Isa, double, From>;
 }
+/// An int64 as a double, by way of its exact halves: which AVX2 has no instruction for.
+struct WholeRow {
+  static MLBRIDGE_INLINE double fromBits(uint64_t bits) {
+    double value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  static MLBRIDGE_INLINE double apply(int64_t a, int64_t) {
+    const auto bits = static_cast<uint64_t>(a);
+    // 2^84 and 2^52 have these in the last bits of their mantissas.
+    const double high = fromBits(0x4530000000000000u | (bits >> 32 ^ 0x80000000u));
+    const double low = fromBits(0x4330000000000000u | (bits & 0xffffffffu));
+    return (high - (0x1p84 + 0x1p63 + 0x1p52)) + low;
+  }
+};
+
+/// From what others are made of.
+template <class Isa> MLBRIDGE_SHARED Row narrowing(int64_t from, int64_t to) {
+  switch (from) {
+  case Float32:
+    return ConvertRow<Isa, double, float>;
+  case Float64:
+    return ConvertRow<Isa, float, double>;
+  case Int32:
+    return isReal(to) ? toReal<Isa, int32_t>(to) : toInteger<Isa, int32_t>(to);
+  case UInt64:
+    if (isReal(to))
+      return toReal<Isa, uint64_t>(to);
+    [[fallthrough]];
+  default:
+    return to == Float64   ? computeRow<Isa, double, int64_t, WholeRow>
+           : to == Float32 ? ConvertRow<Isa, float, int64_t>
+                           : toInteger<Isa, int64_t>(to);
+  }
+}
 
 /// Whether all of a multiple of Block fit an int32; NaN doesn't.
 template <class Isa, class E> MLBRIDGE_SHARED bool fitInt32(const E *x, int64_t n) {
@@ -325,18 +503,14 @@ template <class Isa, class E> MLBRIDGE_SHARED bool fitInt32(const E *x, int64_t 
       misses |= !(x[i + k] >= E(-2147483648.0) && x[i + k] < E(2147483648.0));
   return misses == 0;
 }
-template <class Isa, class E>
-MLBRIDGE_SHARED bool truncateAll(void *y, const E *x, int64_t n, bool toUnsigned) {
-  if (fitInt32<Isa>(x, n)) {
-    ConvertRow<Isa, int32_t, E>(y, x, 1, x, 1, n);
-    return true;
-  }
+template <class Isa>
+MLBRIDGE_SHARED void truncateAll(int64_t *y, const void *x, int64_t type, int64_t n,
+                                 bool toUnsigned) {
   for (int64_t i = 0; i < n; ++i) {
-    const double value = static_cast<double>(x[i]);
-    static_cast<int64_t *>(y)[i] =
-        toUnsigned ? static_cast<int64_t>(truncateUnsigned(value)) : truncate(value);
+    const double value = type == Float32 ? static_cast<double>(static_cast<const float *>(x)[i])
+                                         : static_cast<const double *>(x)[i];
+    y[i] = toUnsigned ? static_cast<int64_t>(truncateUnsigned(value)) : truncate(value);
   }
-  return false;
 }
 
 template <class Isa> MLBRIDGE_INLINE void Convert(Operands o, Parameters p) {
@@ -356,29 +530,34 @@ template <class Isa> MLBRIDGE_INLINE void Convert(Operands o, Parameters p) {
       row(y, x, 1, x, 1, n);
       x = y;
     };
+    if (to == Float16) {
+      apply(computeRow<Isa, float, double, OddRow>, second);
+      const int64_t parameters = count;
+      void *const operands[] = {static_cast<char *>(o[0]) + i * widthY, second};
+      F16FromF32<Isa>(operands, &parameters);
+      continue;
+    }
     if (const Row row = widening<Isa>(from)) {
       apply(row, second);
       type = from == UInt32 ? Int64 : Int32;
-    } else if (isReal(from) && !isReal(to)) {
-      const bool isShort =
-          from == Float32
-              ? truncateAll<Isa>(second, static_cast<const float *>(x), n, to == UInt64)
-              : truncateAll<Isa>(second, static_cast<const double *>(x), n, to == UInt64);
-      type = isShort ? Int32 : Int64;
-      x = second;
     }
     void *const y = static_cast<char *>(o[0]) + i * widthY;
     void *const result = n == count ? y : third;
-    if (type == Float32)
-      apply(ConvertRow<Isa, double, float>, result);
-    else if (type == Float64)
-      apply(ConvertRow<Isa, float, double>, result);
-    else if (type == UInt64 && isReal(to))
-      apply(toReal<Isa, uint64_t>(to), result);
-    else if (type == Int32)
-      apply(isReal(to) ? toReal<Isa, int32_t>(to) : toInteger<Isa, int32_t>(to), result);
-    else
-      apply(isReal(to) ? toReal<Isa, int64_t>(to) : toInteger<Isa, int64_t>(to), result);
+    if (isReal(from) && !isReal(to)) {
+      if (from == Float32 ? fitInt32<Isa>(static_cast<const float *>(x), n)
+                          : fitInt32<Isa>(static_cast<const double *>(x), n)) {
+        const bool isAll = widthY == 4;
+        apply(from == Float32 ? ConvertRow<Isa, int32_t, float> : ConvertRow<Isa, int32_t, double>,
+              isAll ? result : second);
+        type = isAll ? to : Int32;
+      } else {
+        truncateAll<Isa>(reinterpret_cast<int64_t *>(second), x, from, n, to == UInt64);
+        x = second;
+        type = Int64;
+      }
+    }
+    if (x != result)
+      apply(narrowing<Isa>(type, to), result);
     if (result != y)
       __builtin_memcpy(y, third, static_cast<size_t>(count * widthY));
   }

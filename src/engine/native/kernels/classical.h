@@ -208,15 +208,12 @@ inline void TreeEnsemble(Operands operands, Parameters p) {
 template <class T> MLBRIDGE_INLINE void lookup(Operands operands, Parameters p) {
   const auto *x = static_cast<const T *>(operands[1]);
   const auto *keys = static_cast<const T *>(operands[2]);
-  const auto before = [](T a, T b) { return a < b || (b != b && a == a); };
+  const auto before = [](T a, T b) { return (a < b) | ((b != b) & (a == a)); };
   for (int64_t i = 0; i < p[2]; ++i) {
-    int64_t low = 0, high = p[3];
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (before(keys[middle], x[i]))
-        low = middle + 1;
-      else
-        high = middle;
+    int64_t low = 0; // found without branches that depend on the numbers
+    for (int64_t left = p[3], half; left > 0; left -= half) {
+      half = (left + 1) / 2;
+      low += half * before(keys[low + half - 1], x[i]);
     }
     const bool isFound = low < p[3] && !before(x[i], keys[low]);
     const void *value = isFound ? static_cast<const char *>(operands[3]) + low * p[1] : operands[4];

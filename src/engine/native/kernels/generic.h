@@ -2,18 +2,14 @@
 // Kernels over all element types whose arithmetic is exact, or not worth a vector. A "type" is a
 // Type of kernel.h.
 //
-// Cast           {y, x}  {from type, to type, count}  What Convert doesn't do.
-//                Floats are truncated towards zero; what doesn't fit wraps as in two's complement,
-//                and beyond 64 bits it is the least int64.
 // IntegerFunction {y, a, b}
-//                {IntegerOp, type, rank, then for each dimension: length, stride of a, of b}
-//                y is dense. Overflow wraps; division by 0 gives 0.
+//                {IntegerOp, type of 32 or 64 bits, rank, then for each dimension: length, stride
+//                of a, of b}  y is dense. Overflow wraps; division by 0 gives 0.
 // Fmod           {y, a, b}  {type (float32, float64), whether the sign is that of b (0: of a),
 //                rank, as above}
-// IntegerReduce  {y [outer, inner], x}  {ReduceOp, type, outer, n, inner}
-// BestIndex      {y int64 [outer, inner], x}  {type, outer, n, inner, last (0 or 1: which of
-// equals),
-//                largest (0, 1)}  NaN wins, the first or last of them.
+// BestIndex      {y int64 [outer, inner], x}
+//                {type, outer, n, inner, last (0 or 1: which of equals), largest (0, 1)}
+//                NaN wins, the first or last of them.
 // TopK           {values [outer, k, inner], indices int64, x, workspace (n int64)?}
 //                {type, outer, n, inner, k, largest (0, 1)}
 //                Sorted; of equals the lower index first; NaN counts as greatest. The workspace may
@@ -24,8 +20,6 @@
 //                come: the first index and how many there are; of each row its number among them.
 // Det            {y [batch], x [batch, n, n], workspace [n, n]}  {batch, n}, of doubles
 // F32FromBF16 BF16FromF32  {y, x}  {count}; to nearest, ties to even.
-// Accumulate     {y, x}  {type, whether it is a product (0: sum), outer, n, inner, exclusive,
-//                reverse}
 // Range          {y, start, delta}  {type, count}
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_GENERIC_H
@@ -36,7 +30,6 @@ namespace mlbridge::native {
 
 /// TopK inserts so many; of more it makes a heap.
 constexpr int64_t MostInserted = 64;
-enum class ReduceOp : int64_t { Sum, Mean, Max, Min, Prod, L1, SumSquare };
 
 } // namespace mlbridge::native
 
@@ -157,118 +150,80 @@ MLBRIDGE_INLINE void eachPieceOfTwo(void *const *o, int64_t type, int64_t rank,
   });
 }
 
-// ---- Cast ---------------------------------------------------------------------------------------
-
-inline void Cast(Operands o, Parameters p) {
-  const int64_t from = p[0], to = p[1];
-  eachPiece(p[2], [&](int64_t first, int64_t n) {
-    const void *x = element(o[1], from, first);
-    void *y = element(o[0], to, first);
-    int64_t integers[Piece];
-    double reals[Piece];
-    if (isReal(from)) {
-      load(reals, x, from, 1, n);
-      if (isReal(to))
-        return store(y, to, 1, reals, n);
-      for (int64_t i = 0; i < n; ++i)
-        integers[i] = to == Bool     ? reals[i] != 0
-                      : to == UInt64 ? static_cast<int64_t>(truncateUnsigned(reals[i]))
-                                     : truncate(reals[i]);
-      return store(y, to, 1, integers, n);
-    }
-    load(integers, x, from, 1, n);
-    if (to == Float32) { // in one rounding
-      for (int64_t i = 0; i < n; ++i)
-        static_cast<float *>(y)[i] = from == UInt64
-                                         ? static_cast<float>(static_cast<uint64_t>(integers[i]))
-                                         : static_cast<float>(integers[i]);
-      return;
-    }
-    if (isReal(to)) {
-      for (int64_t i = 0; i < n; ++i)
-        reals[i] = from == UInt64 ? static_cast<double>(static_cast<uint64_t>(integers[i]))
-                                  : static_cast<double>(integers[i]);
-      return store(y, to, 1, reals, n);
-    }
-    if (to == Bool)
-      for (int64_t i = 0; i < n; ++i)
-        integers[i] = integers[i] != 0;
-    store(y, to, 1, integers, n);
-  });
-}
-
 // ---- elementwise -------------------------------------------------------------------------------
-
-inline int64_t power(int64_t base, int64_t exponent, bool isSigned) {
-  if (isSigned && exponent < 0)
-    return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
-  uint64_t result = 1, factor = static_cast<uint64_t>(base);
-  for (auto e = static_cast<uint64_t>(exponent); e; e >>= 1, factor *= factor)
-    if (e & 1)
-      result *= factor;
-  return static_cast<int64_t>(result);
-}
-
-inline int64_t divide(int64_t a, int64_t b, bool isSigned, IntegerOp op) {
-  const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
-  if (b == 0)
-    return 0;
-  if (!isSigned)
-    return static_cast<int64_t>(op == IntegerOp::Div ? ua / ub : ua % ub);
-  if (b == -1) // the least number divided by -1 overflows
-    return op == IntegerOp::Div ? static_cast<int64_t>(0 - ua) : 0;
-  if (op == IntegerOp::Div)
-    return a / b;
-  const int64_t rest = a % b;
-  return op == IntegerOp::Mod && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
 
 MLBRIDGE_OUTLINE inline int64_t integerOp(IntegerOp op, int64_t type, int64_t a, int64_t b) {
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   const bool isSigned = !isUnsigned(type);
-  const auto bits = static_cast<uint64_t>(8 * widthOf(type));
   switch (op) {
   case IntegerOp::Add:
     return static_cast<int64_t>(ua + ub);
-  case IntegerOp::Sub:
-    return static_cast<int64_t>(ua - ub);
   case IntegerOp::Mul:
     return static_cast<int64_t>(ua * ub);
-  case IntegerOp::Div:
-  case IntegerOp::Mod:
-  case IntegerOp::Rem:
-    return divide(a, b, isSigned, op);
-  case IntegerOp::Pow:
-    return power(a, b, isSigned);
   case IntegerOp::Min:
     return (isSigned ? b < a : ub < ua) ? b : a;
-  case IntegerOp::Max:
-    return (isSigned ? a < b : ua < ub) ? b : a;
-  case IntegerOp::And:
-    return a & b;
-  case IntegerOp::Or:
-    return a | b;
-  case IntegerOp::Xor:
-    return a ^ b;
-  case IntegerOp::ShiftLeft:
-    return ub >= bits ? 0 : static_cast<int64_t>(ua << ub);
-  case IntegerOp::ShiftRight:
-    if (isSigned) // what is shifted in is the sign
-      return a >> (ub >= bits ? 63 : ub);
-    return ub >= bits ? 0 : static_cast<int64_t>(ua >> ub);
   default:
-    return 0;
+    return (isSigned ? a < b : ua < ub) ? b : a;
   }
 }
 
+template <class T> MLBRIDGE_INLINE T power(T base, T exponent) {
+  using Unsigned = typename WrapsAs<T>::Type;
+  if (exponent < 0)
+    return base == 1 ? 1 : base == T(-1) ? (exponent & 1 ? T(-1) : 1) : 0;
+  Unsigned result = 1, factor = static_cast<Unsigned>(base);
+  for (auto e = static_cast<Unsigned>(exponent); e; e >>= 1, factor *= factor)
+    if (e & 1)
+      result *= factor;
+  return static_cast<T>(result);
+}
+
+template <class T> MLBRIDGE_INLINE T divide(IntegerOp op, T a, T b) {
+  constexpr bool IsSigned = T(-1) < T(0);
+  if (b == 0)
+    return 0;
+  if (IsSigned && b == T(-1)) // the least number divided by -1 overflows
+    return op == IntegerOp::Div ? T(0 - static_cast<typename WrapsAs<T>::Type>(a)) : 0;
+  if (op == IntegerOp::Div)
+    return a / b;
+  const T rest = a % b;
+  // Without a branch that depends on the numbers.
+  const bool isOff = op == IntegerOp::Mod && (rest != 0) & ((rest ^ b) < 0);
+  return rest + T(isOff) * b;
+}
+
+/// What is shifted in on the right is the sign.
+template <class T> MLBRIDGE_INLINE T shift(bool isLeft, T a, T b) {
+  using Unsigned = typename WrapsAs<T>::Type;
+  constexpr Unsigned Last = 8 * sizeof(T) - 1;
+  const auto by = static_cast<Unsigned>(b);
+  if (isLeft)
+    return by > Last ? 0 : static_cast<T>(static_cast<Unsigned>(a) << by);
+  return by <= Last ? a >> by : a < 0 ? T(-1) : 0;
+}
+
+template <class T>
+MLBRIDGE_OUTLINE void integerRow(IntegerOp op, void *to, const void *as, int64_t strideA,
+                                 const void *bs, int64_t strideB, int64_t n) {
+  T *y = static_cast<T *>(to);
+  const T *a = static_cast<const T *>(as), *b = static_cast<const T *>(bs);
+  for (int64_t i = 0; i < n; ++i, a += strideA, b += strideB)
+    if (op >= IntegerOp::ShiftLeft)
+      y[i] = shift(op == IntegerOp::ShiftLeft, *a, *b);
+    else
+      y[i] = op == IntegerOp::Pow ? power(*a, *b) : divide(op, *a, *b);
+}
 inline void IntegerFunction(Operands o, Parameters p) {
-  const auto op = static_cast<IntegerOp>(p[0]);
-  const int64_t type = p[1];
-  using Wide = int64_t;
-  eachPieceOfTwo<Wide>(o, type, p[2], p + 3, [&](int64_t y, Wide *a, Wide *b, int64_t n) {
-    for (int64_t i = 0; i < n; ++i)
-      a[i] = integerOp(op, type, a[i], b[i]);
-    store(element(o[0], type, y), type, 1, a, n);
+  const int64_t type = p[1], width = widthOf(type), *last = p + 3 + (p[2] - 1) * 3;
+  const auto row = type == Int32    ? integerRow<int32_t>
+                   : type == UInt32 ? integerRow<uint32_t>
+                   : type == Int64  ? integerRow<int64_t>
+                                    : integerRow<uint64_t>;
+  char *y = static_cast<char *>(o[0]);
+  eachRow<2>(p[2], p + 3, [&](const int64_t *at) MLBRIDGE_ALWAYS {
+    row(static_cast<IntegerOp>(p[0]), y, element(o[1], type, at[0]), last[1],
+        element(o[2], type, at[1]), last[2], last[0]);
+    y += last[0] * width;
   });
 }
 
@@ -293,46 +248,6 @@ template <class Body> MLBRIDGE_INLINE void eachLine(const int64_t *p, const Body
   for (int64_t i = 0; i < outer; ++i)
     for (int64_t k = 0; k < inner; ++k)
       body(i * n * inner + k, i * inner + k);
-}
-
-inline void IntegerReduce(Operands o, Parameters p) {
-  const auto op = static_cast<ReduceOp>(p[0]);
-  const int64_t type = p[1], n = p[3], inner = p[4];
-  const bool isSigned = !isUnsigned(type);
-  const bool greatest = op == ReduceOp::Max, extreme = greatest || op == ReduceOp::Min;
-  // The extreme of nothing is the least or greatest number.
-  const int64_t least =
-      isSigned ? static_cast<int64_t>(~uint64_t(0) << (8 * widthOf(type) - 1)) : 0;
-  const int64_t none = greatest ? least : type == Bool ? 1 : ~least;
-  eachLine(p + 2, [&](int64_t from, int64_t to) {
-    uint64_t sum = op == ReduceOp::Prod;
-    int64_t best = none;
-    order(&best, type, 1);
-    if (n)
-      best = orderedAt(o[1], type, from);
-    eachPiece(n, [&](int64_t first, int64_t count) {
-      int64_t values[Piece];
-      load(values, element(o[1], type, from + first * inner), type, inner, count);
-      if (extreme)
-        order(values, type, count);
-      for (int64_t j = 0; j < count; ++j) {
-        const auto wide = static_cast<uint64_t>(values[j]);
-        if (extreme)
-          best = (greatest ? best < values[j] : values[j] < best) ? values[j] : best;
-        else if (op == ReduceOp::Prod)
-          sum *= wide;
-        else if (op == ReduceOp::L1)
-          sum += isSigned && values[j] < 0 ? 0 - wide : wide;
-        else
-          sum += op == ReduceOp::SumSquare ? wide * wide : wide;
-      }
-    });
-    order(&best, type, 1);
-    auto result = extreme ? best : static_cast<int64_t>(sum);
-    if (op == ReduceOp::Mean && n)
-      result = isSigned ? result / n : static_cast<int64_t>(sum / static_cast<uint64_t>(n));
-    store(element(o[0], type, to), type, 1, &result, 1);
-  });
 }
 
 /// A number as an integer, in the same order. NaN is what `nan` says.
@@ -555,59 +470,41 @@ inline void BF16FromF32(Operands o, Parameters p) {
   }
 }
 
-inline void Accumulate(Operands o, Parameters p) {
-  const int64_t type = p[0], n = p[3], inner = p[4];
-  const bool product = p[1] != 0, exclusive = p[5] != 0, reverse = p[6] != 0;
-  const int64_t stride = reverse ? -inner : inner;
-  eachLine(p + 2, [&](int64_t from, int64_t) {
-    if (reverse)
-      from += (n - 1) * inner;
-    uint64_t sum = product;
-    double realSum = product;
-    eachPiece(n, [&](int64_t first, int64_t count) {
-      const void *x = element(o[1], type, from + first * stride);
-      void *y = element(o[0], type, from + first * stride);
-      if (isReal(type)) {
-        double values[Piece];
-        load(values, x, type, stride, count);
-        for (int64_t j = 0; j < count; ++j) {
-          const double before = realSum;
-          realSum = roundTo(type, product ? realSum * values[j] : realSum + values[j]);
-          values[j] = exclusive ? before : realSum;
-        }
-        return store(y, type, stride, values, count);
-      }
-      int64_t values[Piece];
-      load(values, x, type, stride, count);
-      for (int64_t j = 0; j < count; ++j) {
-        const uint64_t before = sum, value = static_cast<uint64_t>(values[j]);
-        sum = product ? sum * value : sum + value;
-        values[j] = static_cast<int64_t>(exclusive ? before : sum);
-      }
-      store(y, type, stride, values, count);
-    });
-  });
-}
-
-inline void Range(Operands o, Parameters p) {
-  const int64_t type = p[0];
-  if (isReal(type)) {
-    double start, delta;
-    load(&start, o[1], type, 1, 1);
-    load(&delta, o[2], type, 1, 1);
-    for (int64_t i = 0; i < p[1]; ++i) {
-      const double share = roundTo(type, roundTo(type, static_cast<double>(i)) * delta);
-      const double value = start + share;
-      store(element(o[0], type, i), type, 1, &value, 1);
-    }
-    return;
+template <class T> MLBRIDGE_INLINE void rangeOf(Operands o, int64_t n) {
+  T *y = static_cast<T *>(o[0]);
+  const T start = *static_cast<const T *>(o[1]), delta = *static_cast<const T *>(o[2]);
+  if constexpr (T(0.5) != 0) {
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = start + static_cast<T>(i) * delta;
+  } else {
+    typedef T Many __attribute__((vector_size(16)));
+    constexpr int64_t Each = sizeof(Many) / sizeof(T);
+    Many many;
+    for (int64_t k = 0; k < Each; ++k)
+      many[k] = start + static_cast<T>(k) * delta;
+    int64_t i = 0;
+    for (; i + Each <= n; i += Each, many += static_cast<T>(Each) * delta)
+      __builtin_memcpy(y + i, &many, sizeof many);
+    for (; i < n; ++i)
+      y[i] = start + static_cast<T>(i) * delta;
   }
-  int64_t start, delta;
-  load(&start, o[1], type, 1, 1);
+}
+inline void Range(Operands o, Parameters p) {
+  const int64_t type = p[0], n = p[1];
+  if (type == Float32)
+    return rangeOf<float>(o, n);
+  if (type == Float64)
+    return rangeOf<double>(o, n);
+  if (type == Int32)
+    return rangeOf<uint32_t>(o, n);
+  if (type == Int64)
+    return rangeOf<uint64_t>(o, n);
+  int64_t value, delta;
+  load(&value, o[1], type, 1, 1);
   load(&delta, o[2], type, 1, 1);
-  for (int64_t i = 0; i < p[1]; ++i) {
-    store(element(o[0], type, i), type, 1, &start, 1);
-    start = static_cast<int64_t>(static_cast<uint64_t>(start) + static_cast<uint64_t>(delta));
+  for (int64_t i = 0; i < n; ++i) {
+    store(element(o[0], type, i), type, 1, &value, 1);
+    value = static_cast<int64_t>(static_cast<uint64_t>(value) + static_cast<uint64_t>(delta));
   }
 }
 

@@ -32,10 +32,8 @@ namespace mlbridge::native::kernels {
 
 // ---- scatter -----------------------------------------------------------------------------------
 
-/// For a half only None has a meaning.
-MLBRIDGE_OUTLINE inline void scatterOne(ScatterOp op, int64_t type, void *y, const void *update) {
-  if (op == ScatterOp::None)
-    return moveOne(y, update, widthOf(type));
+/// Not for a half.
+MLBRIDGE_OUTLINE inline void combineOne(ScatterOp op, int64_t type, void *y, const void *update) {
   if (isReal(type)) {
     double a, b;
     load(&a, y, type, 1, 1);
@@ -56,39 +54,59 @@ MLBRIDGE_OUTLINE inline void scatterOne(ScatterOp op, int64_t type, void *y, con
   a = integerOp(Ops[static_cast<int64_t>(op)], type, a, b);
   store(y, type, 1, &a, 1);
 }
+template <class T> MLBRIDGE_INLINE void addTo(void *y, const void *update) {
+  T sum, term;
+  __builtin_memcpy(&sum, y, sizeof sum);
+  __builtin_memcpy(&term, update, sizeof term);
+  sum += term;
+  __builtin_memcpy(y, &sum, sizeof sum);
+}
+/// An update of a block that is moved, or of one element. Sums of usual types, as over the edges of
+/// a graph, need no call.
+MLBRIDGE_OUTLINE inline void scatterOne(ScatterOp op, int64_t type, void *y, const void *update,
+                                        int64_t bytes) {
+  if (op == ScatterOp::None)
+    moveBlock(y, update, bytes);
+  else if (op == ScatterOp::Add && type == Float32)
+    addTo<float>(y, update);
+  else if (op == ScatterOp::Add && type == Int32)
+    addTo<uint32_t>(y, update);
+  else if (op == ScatterOp::Add && type == Int64)
+    addTo<uint64_t>(y, update);
+  else
+    combineOne(op, type, y, update);
+}
 
 inline void ScatterElements(Operands o, Parameters p) {
   const auto op = static_cast<ScatterOp>(p[1]);
-  const int64_t type = p[0], n = p[2], along = p[3], rank = p[4];
-  const bool addsFloats = type == Float32 && op == ScatterOp::Add; // the sums over edges of a graph
+  const int64_t type = p[0], n = p[2], rank = p[4], width = widthOf(type);
   const int64_t *last = p + 5 + (rank - 1) * 3;
   const auto *indices = static_cast<const int64_t *>(o[2]);
-  eachRow<2>(rank, p + 5, [&](const int64_t *at) {
-    for (int64_t i = 0; i < last[0]; ++i) {
+  const int64_t along = p[3] * width, stepY = last[1] * width, step = last[2] * width;
+  eachRow<2>(rank, p + 5, [&](const int64_t *at) MLBRIDGE_ALWAYS {
+    char *to = static_cast<char *>(o[0]) + at[0] * width;
+    const char *from = static_cast<const char *>(o[1]) + at[1] * width;
+    for (int64_t i = 0; i < last[0]; ++i, to += stepY, from += step) {
       const int64_t index = checkedIndex(*indices++, n, o[3]);
-      const int64_t to = at[0] + i * last[1] + index * along, from = at[1] + i * last[2];
-      if (index < 0)
-        continue;
-      if (addsFloats)
-        static_cast<float *>(o[0])[to] += static_cast<const float *>(o[1])[from];
-      else
-        scatterOne(op, type, element(o[0], type, to), element(o[1], type, from));
+      if (index >= 0)
+        scatterOne(op, type, to + index * along, from, width);
     }
   });
 }
 
 inline void ScatterNd(Operands o, Parameters p) {
   const auto op = static_cast<ScatterOp>(p[1]);
-  const int64_t type = p[0], count = p[2], block = p[3], depth = p[4];
+  const int64_t type = p[0], width = widthOf(type), depth = p[4];
+  const bool isMove = op == ScatterOp::None; // of a block as one
+  const int64_t times = isMove ? 1 : p[3], bytes = isMove ? p[3] * width : width;
   const auto *indices = static_cast<const int64_t *>(o[2]);
-  for (int64_t i = 0; i < count; ++i, indices += depth) {
+  const char *update = static_cast<const char *>(o[1]);
+  for (int64_t i = 0; i < p[2]; ++i, indices += depth) {
     const int64_t at = placeOf(indices, depth, p + 5, o[3]);
-    if (at >= 0 && op == ScatterOp::None)
-      __builtin_memcpy(element(o[0], type, at), element(o[1], type, i * block),
-                       static_cast<size_t>(block * widthOf(type)));
-    else if (at >= 0)
-      for (int64_t k = 0; k < block; ++k)
-        scatterOne(op, type, element(o[0], type, at + k), element(o[1], type, i * block + k));
+    char *to = static_cast<char *>(o[0]) + at * width;
+    for (int64_t k = 0; k < times; ++k, update += bytes)
+      if (at >= 0)
+        scatterOne(op, type, to + k * bytes, update, bytes);
   }
 }
 

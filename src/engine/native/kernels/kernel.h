@@ -94,7 +94,7 @@
 // Reduce*       {y [outer, inner], x}  {outer, n, inner}
 // CountLess     {y [outer], a, b}  {or equal (0, 1), outer, n, stride of a between rows, in a row
 //               (0 or 1), of b between rows, in a row}: of each row of n, how often a < b.
-// CumSum        {y, x}  {outer, n, inner, exclusive, reverse}
+// CumSum        {y, x}  {outer, n, inner, exclusive, reverse, whether it is a product (0: sum)}
 // Softmax LogSoftmax  {y, x}  {outer, n, inner}; may work in place.
 //
 // ---- normalization ------------------------------------------------------------------------------
@@ -113,9 +113,9 @@
 //               holds the values to start with. A negative index counts from the end. {count, rows
 //               of y, length, index stride}
 #define MLBRIDGE_NATIVE_FLOAT_UNARY(X)                                                             \
-  X(Abs) X(Acos) X(Acosh) X(Affine) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Celu) X(Clamp)     \
+  X(Acos) X(Acosh) X(Affine) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Celu) X(Clamp)     \
   X(Cos) X(Cosh) X(Elu) X(Erf) X(Exp) X(Floor) X(Gelu) X(GeluTanh) X(HardSigmoid) X(HardSwish)     \
-  X(LeakyRelu) X(Log) X(Mish) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Selu) X(Shrink) X(Sigmoid)   \
+  X(LeakyRelu) X(Log) X(Mish) X(Reciprocal) X(Relu) X(Round) X(Selu) X(Shrink) X(Sigmoid)   \
   X(Sign) X(Sin) X(Sinh) X(Softplus) X(Softsign) X(Sqrt) X(Square) X(Swish) X(Tan) X(Tanh)         \
   X(ThresholdedRelu)
 #define MLBRIDGE_NATIVE_FLOAT_BINARY(X) X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Max) X(Min) X(PRelu)
@@ -132,7 +132,7 @@
 // blocks.h and quantized.h document the others.
 #define MLBRIDGE_NATIVE_VECTOR_KERNELS(X) \
   X(F32FromF16) X(F16FromF32) X(Quantize) X(Dequantize) X(IntegerGemm) X(Compare) \
-  X(IntegerBinary) X(Convert)
+  X(IntegerBinary) X(IntegerReduce) X(Accumulate) X(Convert)
 
 // Kernels that don't gain from vectors, built once and without flags of an instruction set: `inline
 // void Name(Operands, Parameters)` in namespace mlbridge::native::kernels. The heads of movement.h,
@@ -140,14 +140,13 @@
 // compiled for speed, the others for size.
 #define MLBRIDGE_NATIVE_BUSY_KERNELS(X) \
   X(Copy) X(CopyStrided) X(Gather) X(TreeEnsemble) X(SpreadPlanes) X(Interpolate) X(BestIndex) \
-  X(TopK) X(RotaryEmbedding) X(Where)
+  X(TopK) X(RotaryEmbedding) X(Where) X(GatherElements) X(IntegerFunction) X(Range) \
+  X(ScatterElements) X(ScatterNd)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X) \
-  X(Cast) X(Fill) X(GatherElements) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero) \
-  X(ReverseSequence) X(Fmod) X(IntegerReduce) X(Accumulate) X(Range) X(ScatterElements) \
-  X(ScatterNd) X(IntegerMatMul) X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) \
-  X(CoupledProbabilities) X(MaxPool) X(GridSample) X(AttentionWindow) X(LinearAttention) \
-  X(TensorScatter) X(PackBytes) X(QuantizationOf) X(IntegerFunction) X(Unique) X(Det) X(F32FromBF16) \
-  X(BF16FromF32) X(SuppressOverlaps)
+  X(Fill) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero) X(ReverseSequence) X(Fmod) \
+  X(IntegerMatMul) X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities) \
+  X(MaxPool) X(GridSample) X(AttentionWindow) X(LinearAttention) X(TensorScatter) X(PackBytes) \
+  X(QuantizationOf) X(Unique) X(Det) X(F32FromBF16) X(BF16FromF32) X(SuppressOverlaps)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on

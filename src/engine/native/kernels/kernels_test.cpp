@@ -312,9 +312,9 @@ TYPED_TEST(Identity, AlongAnAxis) {
           same<E>(id, {out<E>(outer * inner), in(x)}, {outer, n, inner});
         for (KernelId id : {KernelId::SoftmaxF32, KernelId::LogSoftmaxF32})
           same<E>(id, {out<E>(outer * n * inner), in(x)}, {outer, n, inner});
-        for (int64_t flags = 0; flags < 4; ++flags)
+        for (int64_t flags = 0; flags < 8; ++flags)
           same<E>(KernelId::CumSumF32, {out<E>(outer * n * inner), in(x)},
-                  {outer, n, inner, flags & 1, flags >> 1});
+                  {outer, n, inner, flags & 1, flags >> 1 & 1, flags >> 2});
       }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementary functions over vectors: the same bits on every CPU. exp, tanh and sigmoid of float are
-// made for speed; the rest of float is computed in double and rounded once. The polynomials are
-// interpolations at Chebyshev nodes; kernels_test.cpp states and checks the bounds of the errors.
+// Elementary functions over vectors: the same bits on every CPU. exp, tanh, sigmoid, erf and
+// Gelu of float are made for speed; the rest of float is computed in double and rounded once. The
+// polynomials are interpolations at Chebyshev nodes; kernels_test.cpp states and checks the bounds
+// of the errors.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_MATH_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_MATH_H
 
@@ -351,38 +352,49 @@ template <class V> MLBRIDGE_RARE V atanDouble(V x) {
 
 // ---- erf ----------------------------------------------------------------------------------------
 
-/// exp(-x²) erfcx(x) = erfc(x) for x >= 1.
-template <class V> MLBRIDGE_INLINE V erfcTail(V x) {
+/// exp(-x²) erfcx(x) = erfc(x) for x >= 1, where x² is `share` times the square of y.
+template <class V> MLBRIDGE_INLINE V erfcTail(V x, V y, double share) {
   constexpr double P[] = {0x1.6e9827d229d2dp-3,   -0x1.4e102b9cf8513p-2, 0x1.f6ff204105974p-3,
                           -0x1.336ffbef08b12p-3,  0x1.258b13b017a7dp-4,  -0x1.8fa58eb5e2699p-6,
                           0x1.17c838ee87283p-8,   0x1.73101ea23dba4p-11, -0x1.39084c4fb78e5p-11,
                           0x1.7ba0d0636a178p-15,  0x1.0cac27a563e2dp-14, -0x1.af7ddaa506633p-17,
                           -0x1.0baca8f22292ep-17, 0x1.1ba6567686c2ap-19, 0x1.4e5307f58f040p-20,
                           -0x1.23f900a89b790p-22, -0x1.b94cf8cc5a512p-23};
+  constexpr double Short[] = {0x1.6e9828p-3, -0x1.4e1030p-2, 0x1.f6fed8p-3, -0x1.336df2p-3,
+                              0x1.259b0cp-4, -0x1.90a506p-6, 0x1.0d5296p-8, 0x1.009024p-10};
   const V bounded = V::least(constant<V>(6.2), x);
   const V three = constant<V>(3);
   const V t = (bounded - three) / (bounded + three);
-  x = V::least(constant<V>(30), x); // the result is 0 long before
-  const V square = x * x;
-  return exp(negate(square), negate(V::fma(x, x, negate(square)))) * polynomial(t, P);
+  y = V::least(constant<V>(42), y); // the result is 0 long before
+  const V square = y * y, of = constant<V>(-share);
+  const V power = exp(of * square, of * V::fma(y, y, negate(square)));
+  if constexpr (sizeof(ElementOf<V>) == 4)
+    return power * polynomial(t, Short);
+  else
+    return power * polynomial(t, P);
 }
 template <class V> MLBRIDGE_INLINE V erfNear(V x) {
   constexpr double P[] = {0x1.20dd750429b6dp+0,   -0x1.812746b0379c0p-2,  0x1.ce2f21a040f20p-4,
                           -0x1.b82ce31202513p-6,  0x1.565bccfa1cce7p-8,   -0x1.c02db0604590bp-11,
                           0x1.f9a2bdb8fcb67p-14,  -0x1.f4ca7a42278fdp-17, 0x1.b981799c363d2p-20,
                           -0x1.5c10c8957465dp-23, 0x1.d75aba73d5ca8p-27,  -0x1.ac641bc040b16p-31};
-  return x * polynomial(x * x, P);
+  constexpr double Short[] = {0x1.06eba8p-3, -0x1.81273ep-2,  0x1.ce2cf0p-4, -0x1.b7f88cp-6,
+                              0x1.5401dcp-8, -0x1.a3dc18p-11, 0x1.49234ep-14};
+  if constexpr (sizeof(ElementOf<V>) == 4)
+    return V::fma(x, polynomial(x * x, Short), x);
+  else
+    return x * polynomial(x * x, P);
 }
-template <class V> MLBRIDGE_RARE V erfDouble(V x) {
+template <class V> MLBRIDGE_RARE V erf(V x) {
   const V a = absolute(x), one = constant<V>(1);
   // NaN takes the first.
-  return V::select(V::less(one, a), withSign(one - erfcTail(a), x), erfNear(x));
+  return V::select(V::less(one, a), withSign(one - erfcTail(a, a, 1), x), erfNear(x));
 }
 /// The normal distribution's share below x, times x.
-template <class V> MLBRIDGE_RARE V geluDouble(V x) {
+template <class V> MLBRIDGE_RARE V gelu(V x) {
   const V scaled = x * constant<V>(0x1.6a09e667f3bcdp-1);
   const V a = absolute(scaled), one = constant<V>(1), half = constant<V>(0.5);
-  const V tail = half * erfcTail(a);
+  const V tail = half * erfcTail(a, absolute(x), 0.5);
   const V far = V::select(V::less(x, constant<V>(0)), tail, one - tail);
   const V share = V::select(V::less(one, a), far, V::fma(half, erfNear(scaled), half));
   return x * share;

@@ -114,6 +114,33 @@ template <class Body> MLBRIDGE_INLINE void withWidth(int64_t width, const Body &
   }
 }
 
+/// A number that the compiler knows.
+template <int64_t N> struct Constant {
+  MLBRIDGE_INLINE constexpr operator int64_t() const { return N; }
+};
+/// Calls body(bytes), with a Constant for the width of an element, whose copy needs no call.
+template <class Body> MLBRIDGE_INLINE void withBlock(int64_t bytes, const Body &body) {
+  switch (bytes) {
+  case 1:
+    return body(Constant<1>());
+  case 2:
+    return body(Constant<2>());
+  case 4:
+    return body(Constant<4>());
+  case 8:
+    return body(Constant<8>());
+  default:
+    return body(bytes);
+  }
+}
+
+/// Copies a block; that of an element's width without a call.
+MLBRIDGE_INLINE void moveBlock(void *y, const void *x, int64_t bytes) {
+  withBlock(bytes, [&](auto size) MLBRIDGE_ALWAYS {
+    __builtin_memcpy(y, x, static_cast<size_t>(int64_t{size}));
+  });
+}
+
 /// From one element to another. Of their type T is only the width: read or written as a T, an
 /// element would be another one for what the compiler knows of types.
 template <class T> MLBRIDGE_INLINE void moveAs(T *y, const T *x) {
@@ -175,10 +202,11 @@ inline Half16 narrow(double wide) {
 
 inline void setFault(void *fault) { *static_cast<int64_t *>(fault) = 1; }
 
-/// From −n … n − 1 to 0 … n − 1; otherwise 0, and a fault.
-inline int64_t checkedIndex(int64_t index, int64_t n, void *fault) {
-  if (index >= -n && index < n)
-    return index < 0 ? index + n : index;
+/// From −n … n − 1 to 0 … n − 1; otherwise −1, and a fault.
+MLBRIDGE_INLINE int64_t checkedIndex(int64_t index, int64_t n, void *fault) {
+  index += index < 0 ? n : 0;
+  if (static_cast<uint64_t>(index) < static_cast<uint64_t>(n))
+    return index;
   setFault(fault);
   return -1;
 }
@@ -188,29 +216,122 @@ inline void Copy(Operands o, Parameters p) {
     __builtin_memcpy(o[0], o[1], static_cast<size_t>(p[0]));
 }
 
-template <class T> inline void copyRows(T *y, const T *x, int64_t rank, const int64_t *dimensions) {
-  const int64_t *last = dimensions + (rank - 1) * 3;
-  eachRow<2>(rank, dimensions, [&](const int64_t *at) {
-    T *to = y + at[0];
-    const T *from = x + at[1];
-    const int64_t n = last[0], sy = last[1], sx = last[2];
-    if (sy == 1 && sx == 1)
-      __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
-    else
-      for (int64_t i = 0; i < n; ++i)
-        moveAs(to + i * sy, from + i * sx);
-  });
+/// Words of 8 bytes, two for each row of a tile.
+typedef uint64_t Words __attribute__((vector_size(16)));
+
+/// Exchanges, in squares of 2 · Half elements, the quarters that aren't on the diagonal.
+template <class T, int64_t Half> MLBRIDGE_INLINE void exchange(Words *rows) {
+  constexpr int64_t Side = 8 / sizeof(T);
+  constexpr uint64_t Bits = 8 * sizeof(T) * Half, Mask = ~uint64_t(0) / ((uint64_t(1) << Bits) + 1);
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < Side; ++i) {
+    if (i & Half)
+      continue;
+    const Words change = ((rows[i] >> Bits) ^ rows[i + Half]) & Mask;
+    rows[i + Half] ^= change;
+    rows[i] ^= change << Bits;
+  }
+  if constexpr (Half > 1)
+    exchange<T, Half / 2>(rows);
+}
+/// y[i · apartY + j] = x[i + j · apartX] of two squares of 8 bytes, which are side by side in x.
+template <class T>
+MLBRIDGE_INLINE void transposeTile(T *y, int64_t apartY, const T *x, int64_t apartX) {
+  constexpr int64_t Side = 8 / sizeof(T);
+  if constexpr (Side > 1) {
+    Words rows[Side];
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < Side; ++j)
+      __builtin_memcpy(rows + j, x + j * apartX, sizeof(Words));
+    exchange<T, Side / 2>(rows);
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < Side; ++i)
+      for (int64_t square = 0; square < 2; ++square) {
+        const uint64_t row = rows[i][square];
+        __builtin_memcpy(y + (square * Side + i) * apartY, &row, sizeof row);
+      }
+  } else {
+    moveAs(y, x);
+    moveAs(y + apartY, x + 1);
+  }
+}
+/// y[i · apartY + j] = x[i + j · apartX], by tiles, of which a cache line of y has several.
+template <class T>
+inline void transposePlane(void *to, int64_t apartY, const void *from, int64_t apartX, int64_t rows,
+                           int64_t columns) {
+  constexpr int64_t Side = 8 / sizeof(T), Line = 8 * Side;
+  T *y = static_cast<T *>(to);
+  const T *x = static_cast<const T *>(from);
+  const int64_t wholeRows = rows / (2 * Side) * (2 * Side), whole = columns / Side * Side;
+  for (int64_t first = 0; first < whole; first += Line)
+    for (int64_t i = 0; i < wholeRows; i += 2 * Side)
+      for (int64_t j = first; j < whole && j < first + Line; j += Side)
+        transposeTile(y + i * apartY + j, apartY, x + i + j * apartX, apartX);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = i < wholeRows ? whole : 0; j < columns; ++j)
+      moveAs(y + i * apartY + j, x + i + j * apartX);
+}
+
+/// n times the element at x.
+template <class T> MLBRIDGE_INLINE void fillRun(T *y, const T *x, int64_t n) {
+  typedef T Many __attribute__((vector_size(16)));
+  constexpr int64_t Each = sizeof(Many) / sizeof(T);
+  T value;
+  moveAs(&value, x);
+  const Many many = Many{} + value;
+  int64_t i = 0;
+  for (; i + Each <= n; i += Each)
+    __builtin_memcpy(y + i, &many, sizeof many);
+  for (; i < n; ++i)
+    moveAs(y + i, &value);
+}
+
+/// A row of n, with strides.
+template <class T>
+inline void copyRow(void *to, int64_t apartY, const void *from, int64_t apartX, int64_t n) {
+  T *y = static_cast<T *>(to);
+  const T *x = static_cast<const T *>(from);
+  if (apartY == 1 && apartX == 0)
+    return fillRun(y, x, n);
+  for (int64_t i = 0; i < n; ++i)
+    moveAs(y + i * apartY, x + i * apartX);
 }
 
 inline void CopyStrided(Operands o, Parameters p) {
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]) + p[1];
-    const auto *x = static_cast<const T *>(o[1]) + p[2];
-    if (p[3] == 0)
-      moveAs(y, x);
+  void (*row)(void *, int64_t, const void *, int64_t, int64_t) = nullptr;
+  void (*plane)(void *, int64_t, const void *, int64_t, int64_t, int64_t) = nullptr;
+  withWidth(p[0], [&](auto element) MLBRIDGE_ALWAYS {
+    row = copyRow<decltype(element)>;
+    plane = transposePlane<decltype(element)>;
+  });
+  const int64_t width = p[0], rank = p[3];
+  auto *y = static_cast<char *>(o[0]) + p[1] * width;
+  const auto *x = static_cast<const char *>(o[1]) + p[2] * width;
+  if (rank == 0)
+    return moveOne(y, x, width);
+  const int64_t *last = p + 4 + (rank - 1) * 3;
+  const int64_t n = last[0], apartY = last[1], apartX = last[2];
+  // A dimension along which x is dense, while y is along the last one, makes a plane with it.
+  int64_t dense = apartY == 1 && apartX != 1 ? rank - 2 : -1;
+  while (dense >= 0 && p[4 + 3 * dense + 2] != 1)
+    --dense;
+  int64_t outer[3 * MostLoops];
+  int64_t loops = 0;
+  for (int64_t d = 0; d < rank - 1; ++d)
+    if (d != dense)
+      __builtin_memcpy(outer + 3 * loops++, p + 4 + 3 * d, 3 * sizeof(int64_t));
+  const int64_t *rows = p + 4 + 3 * dense;
+  if (n == 0)
+    return;
+  eachIndex<2>(loops, outer, [&](const int64_t *at) MLBRIDGE_ALWAYS {
+    char *to = y + at[0] * width;
+    const char *from = x + at[1] * width;
+    if (dense >= 0)
+      plane(to, rows[1], from, apartX, rows[0], n);
+    else if (apartY == 1 && apartX == 1)
+      __builtin_memcpy(to, from, static_cast<size_t>(n * width));
     else
-      copyRows(y, x, p[3], p + 4);
+      row(to, apartY, from, apartX, n);
   });
 }
 
@@ -271,7 +392,7 @@ inline void Gather(Operands o, Parameters p) {
     for (int64_t k = 0; k < count; ++k, y += block) {
       const int64_t index = checkedIndex(indices[k], n, o[3]);
       if (index >= 0)
-        __builtin_memcpy(y, x + index * block, static_cast<size_t>(block));
+        moveBlock(y, x + index * block, block);
     }
 }
 
@@ -279,20 +400,25 @@ inline void GatherElements(Operands o, Parameters p) {
   auto *y = static_cast<char *>(o[0]);
   const auto *x = static_cast<const char *>(o[1]);
   const auto *indices = static_cast<const int64_t *>(o[2]);
-  const int64_t width = p[0], n = p[1], along = p[2], rank = p[3];
+  const int64_t n = p[1], rank = p[3];
   const int64_t *last = p + 4 + (rank - 1) * 2;
-  eachRow<1>(rank, p + 4, [&](const int64_t *at) {
-    for (int64_t i = 0; i < last[0]; ++i, y += width, ++indices) {
-      const int64_t index = checkedIndex(*indices, n, o[3]);
-      if (index >= 0)
-        moveOne(y, x + (at[0] + i * last[1] + index * along) * width, width);
-    }
+  eachRow<1>(rank, p + 4, [&](const int64_t *at) MLBRIDGE_ALWAYS {
+    withWidth(p[0], [&](auto element) MLBRIDGE_ALWAYS {
+      constexpr int64_t Width = sizeof element;
+      const char *from = x + at[0] * Width;
+      const int64_t step = last[1] * Width, along = p[2] * Width;
+      for (int64_t i = 0; i < last[0]; ++i, y += Width, from += step) {
+        const int64_t index = checkedIndex(*indices++, n, o[3]);
+        if (index >= 0)
+          __builtin_memcpy(y, from + index * along, sizeof element);
+      }
+    });
   });
 }
 
 /// The place that a tuple of indices names in bytes or elements, or -1.
-inline int64_t placeOf(const int64_t *indices, int64_t depth, const int64_t *dimensions,
-                       void *fault) {
+MLBRIDGE_INLINE int64_t placeOf(const int64_t *indices, int64_t depth, const int64_t *dimensions,
+                                void *fault) {
   int64_t at = 0;
   for (int64_t d = 0; d < depth; ++d) {
     const int64_t index = checkedIndex(indices[d], dimensions[2 * d], fault);
@@ -312,26 +438,24 @@ inline void GatherNd(Operands o, Parameters p) {
     for (int64_t i = 0; i < count; ++i, y += block, indices += depth) {
       const int64_t at = placeOf(indices, depth, p + 5, o[3]);
       if (at >= 0)
-        __builtin_memcpy(y, x + at, static_cast<size_t>(block));
+        moveBlock(y, x + at, block);
     }
 }
 
 inline void OneHot(Operands o, Parameters p) {
   const auto *indices = static_cast<const int64_t *>(o[1]);
-  const int64_t outer = p[1], depth = p[2], inner = p[3];
-  withWidth(p[0], [&](auto element) {
-    using T = decltype(element);
-    auto *y = static_cast<T *>(o[0]);
-    T values[2];
-    __builtin_memcpy(values, o[2], sizeof values);
-    for (int64_t i = 0; i < outer * depth * inner; ++i)
-      moveAs(y + i, values);
-    for (int64_t i = 0; i < outer * inner; ++i) {
-      const int64_t index = indices[i] < 0 ? indices[i] + depth : indices[i];
+  const int64_t width = p[0], outer = p[1], depth = p[2], inner = p[3];
+  auto *y = static_cast<char *>(o[0]);
+  const auto *values = static_cast<const char *>(o[2]);
+  void *const all[] = {o[0], o[2]};
+  const int64_t size[] = {width, outer * depth * inner};
+  Fill(all, size);
+  for (int64_t i = 0; i < outer; ++i, y += depth * inner * width)
+    for (int64_t k = 0; k < inner; ++k) {
+      const int64_t given = *indices++, index = given < 0 ? given + depth : given;
       if (index >= 0 && index < depth)
-        moveAs(y + (i / inner * depth + index) * inner + i % inner, values + 1);
+        moveOne(y + (index * inner + k) * width, values + width, width);
     }
-  });
 }
 
 inline void Trilu(Operands o, Parameters p) {
@@ -395,20 +519,20 @@ inline void ReverseSequence(Operands o, Parameters p) {
   const int64_t outer = p[0], time = p[1], middle = p[2], batch = p[3], block = p[4];
   const bool timeFirst = p[5] != 0;
   const int64_t first = timeFirst ? time : batch, second = timeFirst ? batch : time;
-  for (int64_t i = 0; i < outer; ++i)
+  const int64_t apart = middle * second * block; // along the first
+  for (int64_t i = 0; i < outer; ++i, x += first * apart)
     for (int64_t a = 0; a < first; ++a)
       for (int64_t m = 0; m < middle; ++m)
         for (int64_t b = 0; b < second; ++b, y += block) {
-          const int64_t entry = timeFirst ? b : a, step = timeFirst ? a : b;
-          int64_t length = lengths[entry];
-          if (length < 0 || length > time) {
+          const int64_t step = timeFirst ? a : b;
+          int64_t length = lengths[timeFirst ? b : a];
+          if (static_cast<uint64_t>(length) > static_cast<uint64_t>(time)) {
             setFault(o[3]);
             length = 0;
           }
           const int64_t from = step < length ? length - 1 - step : step;
-          const int64_t fromA = timeFirst ? from : a, fromB = timeFirst ? b : from;
-          const int64_t at = ((i * first + fromA) * middle + m) * second + fromB;
-          __builtin_memcpy(y, x + at * block, static_cast<size_t>(block));
+          const uint8_t *row = x + (timeFirst ? from : a) * apart + m * second * block;
+          moveBlock(y, row + (timeFirst ? b : from) * block, block);
         }
 }
 

@@ -61,10 +61,8 @@ Value *softmax(Lowering &l, Value *x) {
 Value *softmaxZero(Lowering &l, Value *x) {
   constexpr double Zero = 1e-7;
   Value *most = lastAxis(l, KernelId::ReduceMaxF32, ReduceOp::Max, x);
-  Value *isZero = compare(l, CompareOp::LessOrEqual, unary(l, KernelId::AbsF32, x),
-                          l.constantReal(x->type, Zero));
-  Value *small =
-      binary(l, KernelId::MulF32, x, unary(l, KernelId::ExpF32, unary(l, KernelId::NegF32, most)));
+  Value *isZero = compare(l, CompareOp::LessOrEqual, absolute(l, x), l.constantReal(x->type, Zero));
+  Value *small = binary(l, KernelId::MulF32, x, unary(l, KernelId::ExpF32, negate(l, most)));
   Value *y =
       where(l, isZero, small, unary(l, KernelId::ExpF32, binary(l, KernelId::SubF32, x, most)));
   Value *sum = lastAxis(l, KernelId::ReduceSumF32, ReduceOp::Sum, y);
@@ -84,7 +82,7 @@ Value *probit(Lowering &l, Value *p) {
   Value *root = unary(l, KernelId::SqrtF32,
                       binary(l, KernelId::SubF32, unary(l, KernelId::SqrtF32, inner), v));
   Value *zero = l.constantReal(p->type, 0);
-  Value *y = where(l, compare(l, CompareOp::Less, x, zero), unary(l, KernelId::NegF32, root), root);
+  Value *y = where(l, compare(l, CompareOp::Less, x, zero), negate(l, root), root);
   y = where(l, compare(l, CompareOp::Equal, product, zero), zero, y);
   return affine(l, y, 1.41421356, 0);
 }
@@ -161,8 +159,7 @@ Status Labels::giveBinary(Lowering &l, Value *score, double limit, bool isShare,
   if (transform == "PROBIT")
     return l.unsupported("PROBIT of one score for two classes");
   const bool isLogistic = transform == "LOGISTIC";
-  Value *other =
-      isShare && !isLogistic ? affine(l, score, -1, 1) : unary(l, KernelId::NegF32, score);
+  Value *other = isShare && !isLogistic ? affine(l, score, -1, 1) : negate(l, score);
   return giveScores(l, beside(l, other, score), isLogistic ? transform : "NONE");
 }
 
@@ -317,14 +314,14 @@ Status pairClassifier(Lowering &l, Value *x, const Labels &labels, const Integer
   if (Status s = labels.give(l, counted, "NONE"); !s)
     return s;
   if (a.empty() && classes == 2 && transform != "LOGISTIC")
-    return Labels::giveScores(l, beside(l, unary(l, KernelId::NegF32, scores), scores), "NONE");
+    return Labels::giveScores(l, beside(l, negate(l, scores), scores), "NONE");
   if (a.empty() && classes == 2)
-    scores = beside(l, unary(l, KernelId::NegF32, scores), scores);
+    scores = beside(l, negate(l, scores), scores);
   if (a.empty())
     return Labels::giveScores(l, scores, transform);
   constexpr double Least = 1e-7;
   Value *p = binary(l, KernelId::MulF32, scores, vectorLike(l, x, widened(a)));
-  p = unary(l, KernelId::SigmoidF32, unary(l, KernelId::NegF32, plus(l, p, widened(b))));
+  p = unary(l, KernelId::SigmoidF32, negate(l, plus(l, p, widened(b))));
   p = unary(l, KernelId::ClampF32, p, Least, 1 - Least);
   Value *y = l.make(x->type, {x->shape[0], classes});
   l.emit(KernelId::CoupledProbabilities, {y}, {p}, {code(x->type), x->shape[0], classes});

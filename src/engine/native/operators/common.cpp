@@ -119,6 +119,26 @@ Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha, double beta) 
   return y;
 }
 
+int64_t bitsOf(const Value *x) { return width(x) == 2 ? UInt16 : width(x) == 4 ? UInt32 : UInt64; }
+
+static Value *changeSign(Lowering &l, Value *x, IntegerOp op) {
+  const uint64_t sign = uint64_t(1) << (8 * width(x) - 1),
+                 mask = op == IntegerOp::And ? ~sign : sign;
+  return broadcasted(l, KernelId::IntegerBinary, x->type, {x, l.constant(x->type, {}, &mask)},
+                     {number(op), bitsOf(x)});
+}
+Value *absolute(Lowering &l, Value *x) { return changeSign(l, x, IntegerOp::And); }
+Value *negate(Lowering &l, Value *x) { return changeSign(l, x, IntegerOp::Xor); }
+
+Value *infinity(Lowering &l, ElementType type, bool isNegative) {
+  const bool isHalf = type == ElementType::Float16, isSingle = type == ElementType::Float32;
+  const uint64_t bits = (isHalf     ? uint64_t(0x7c00)
+                         : isSingle ? uint64_t(0x7f800000)
+                                    : uint64_t(0x7ff) << 52) |
+                        uint64_t(isNegative) << (8 * sizeOf(type) - 1);
+  return l.constant(type, {}, &bits);
+}
+
 Value *broadcasted(Lowering &l, KernelId kernel, ElementType type,
                    std::initializer_list<Value *> reads, Integers first) {
   Shape shape;
@@ -135,9 +155,13 @@ Value *binary(Lowering &l, KernelId kernel, Value *a, Value *b) {
 }
 
 Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b) {
-  const KernelId kernel =
-      op <= IntegerOp::Sign ? KernelId::IntegerBinary : KernelId::IntegerFunction;
-  return broadcasted(l, kernel, a->type, {a, b}, {number(op), code(a->type)});
+  if (op >= IntegerOp::Div && width(a) < 4) { // which int32 holds, and wraps as
+    constexpr ElementType Wide = ElementType::Int32;
+    return cast(l, integerBinary(l, op, cast(l, a, Wide), cast(l, b, Wide)), a->type);
+  }
+  const bool isRow = op < IntegerOp::Div || (op == IntegerOp::Div && a->type == ElementType::Int32);
+  return broadcasted(l, isRow ? KernelId::IntegerBinary : KernelId::IntegerFunction, a->type,
+                     {a, b}, {number(op), code(a->type)});
 }
 
 Value *arithmetic(Lowering &l, KernelId kernel, IntegerOp op, Value *a, Value *b) {
@@ -170,8 +194,7 @@ Value *cast(Lowering &l, Value *x, ElementType type) {
   else if (!isFloat(x->type) && !isFloat(type) && width(x) == width(y))
     l.emit(KernelId::Copy, {y}, {x}, {count(x) * width(x)});
   else
-    l.emit(type == ElementType::Float16 ? KernelId::Cast : KernelId::Convert, {y}, {x},
-           {code(x->type), code(type), count(x)});
+    l.emit(KernelId::Convert, {y}, {x}, {code(x->type), code(type), count(x)});
   return y;
 }
 
@@ -265,8 +288,37 @@ Value *compare(Lowering &l, CompareOp op, Value *a, Value *b) {
   return broadcasted(l, KernelId::Compare, ElementType::Bool, {a, b}, {number(op), code(a->type)});
 }
 
+/// {outer, n, inner} of x, to y.
+static void reduceIntegers(Lowering &l, ReduceOp op, Value *x, Value *y, const Integers &lengths) {
+  const int64_t least = kernels::isUnsigned(code(x->type))
+                            ? 0
+                            : static_cast<int64_t>(~uint64_t(0) << (8 * width(x) - 1));
+  int64_t nothing = 0;
+  IntegerOp kernel = IntegerOp::Add;
+  if (op == ReduceOp::Max || op == ReduceOp::Min) {
+    kernel = op == ReduceOp::Max ? IntegerOp::Max : IntegerOp::Min;
+    nothing = op == ReduceOp::Max ? least : x->type == ElementType::Bool ? 1 : ~least;
+  } else if (op == ReduceOp::Prod) {
+    kernel = IntegerOp::Mul;
+    nothing = 1;
+  } else if (op == ReduceOp::SumSquare || (op == ReduceOp::L1 && least)) {
+    x = integerBinary(l, op == ReduceOp::L1 ? IntegerOp::Abs : IntegerOp::Mul, x, x);
+  }
+  l.emit(KernelId::IntegerReduce, {y}, {x},
+         joined({number(kernel), code(x->type)}, joined(lengths, {nothing})));
+}
+
 Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const Integers &axes,
               bool keep) {
+  if (op == ReduceOp::Mean && !isFloat(x->type)) { // whose sum may not fit
+    const ElementType type = x->type;
+    x = type == ElementType::UInt64 ? x : cast(l, x, ElementType::Int64);
+    int64_t n = 1;
+    for (const int64_t axis : axes)
+      n *= x->shape[static_cast<size_t>(axis)];
+    Value *sum = reduce(l, kernel, ReduceOp::Sum, x, axes, keep);
+    return cast(l, integerBinary(l, IntegerOp::Div, sum, l.constant(x->type, {}, &n)), type);
+  }
   std::vector<bool> goes(x->rank());
   for (const int64_t axis : axes)
     goes[static_cast<size_t>(axis)] = true;
@@ -307,7 +359,7 @@ Value *reduce(Lowering &l, KernelId kernel, ReduceOp op, Value *x, const Integer
   if (isFloat(x->type))
     l.emit(pick(kernel, x->type), {y}, {x}, {outer, n, inner});
   else
-    l.emit(KernelId::IntegerReduce, {y}, {x}, {number(op), code(x->type), outer, n, inner});
+    reduceIntegers(l, op, x, y, {outer, n, inner});
   return y;
 }
 

@@ -16,6 +16,7 @@ inline int64_t code(ElementType type) { return static_cast<int64_t>(type); }
 template <typename E> int64_t number(E enumerator) { return static_cast<int64_t>(enumerator); }
 inline int64_t width(const Value *value) { return static_cast<int64_t>(sizeOf(value->type)); }
 inline int64_t count(const Value *value) { return static_cast<int64_t>(value->count); }
+enum class ReduceOp { Sum, Mean, Max, Min, Prod, L1, SumSquare };
 /// Failures: the shapes of the inputs are not what is expected, or an attribute's value is not.
 Refused misfit(Lowering &l, const char *expected);
 Refused wrong(Lowering &l, const char *attribute, int64_t value);
@@ -58,6 +59,13 @@ Integers joined(Integers a, const Integers &b);
 
 // All of these make new values. Kernels of floats are named by the one for float32.
 Value *unary(Lowering &l, KernelId kernel, Value *x, double alpha = 0, double beta = 0);
+/// These change the sign of a float alone, of a half too.
+Value *absolute(Lowering &l, Value *x);
+Value *negate(Lowering &l, Value *x);
+/// The unsigned type of a width.
+int64_t bitsOf(const Value *x);
+/// Infinity, or its negative, as a constant.
+Value *infinity(Lowering &l, ElementType type, bool isNegative = false);
 Value *binary(Lowering &l, KernelId kernel, Value *a, Value *b);
 Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b);
 Value *logicalNot(Lowering &l, Value *x);

@@ -60,15 +60,20 @@ Value *integerUnary(Lowering &l, IntegerOp op, Value *x) {
   }
   return integerBinary(l, op, x, x);
 }
-template <KernelId Kernel, IntegerOp Op> Status signedUnary(Lowering &l) {
+Status abs(Lowering &l) {
   Value *x = l.in(0);
-  return l.give(isFloat(x->type) ? unary(l, Kernel, x) : integerUnary(l, Op, x));
+  return l.give(isIn(x->type, Reals) ? absolute(l, x) : integerUnary(l, IntegerOp::Abs, x));
+}
+Status sign(Lowering &l) {
+  Value *x = l.in(0);
+  return l.give(isFloat(x->type) ? unary(l, KernelId::SignF32, x)
+                                 : integerUnary(l, IntegerOp::Sign, x));
 }
 Status neg(Lowering &l) {
   Value *x = l.in(0);
   const int64_t zero = 0;
-  return l.give(isFloat(x->type)
-                    ? unary(l, KernelId::NegF32, x)
+  return l.give(isIn(x->type, Reals)
+                    ? negate(l, x)
                     : integerBinary(l, IntegerOp::Sub, l.constant(x->type, {}, &zero), x));
 }
 Status invert(Lowering &l) {
@@ -79,7 +84,12 @@ Status invert(Lowering &l) {
 Status notNode(Lowering &l) { return l.give(logicalNot(l, l.in(0))); }
 
 Status isNan(Lowering &l) {
-  return l.give(logicalNot(l, compare(l, CompareOp::Equal, l.in(0), l.in(0))));
+  Value *x = l.in(0);
+  if (x->type == ElementType::Float16)
+    return l.give(broadcasted(l, KernelId::Compare, ElementType::Bool,
+                              {absolute(l, x), infinity(l, x->type)},
+                              {number(CompareOp::Greater), bitsOf(x)}));
+  return l.give(logicalNot(l, compare(l, CompareOp::Equal, x, x)));
 }
 
 /// A tensor of the first input's shape.
@@ -93,12 +103,13 @@ Status isInf(Lowering &l) {
   if (!negative && !positive)
     return l.give(allOf(l, 0));
   Value *x = l.in(0);
-  if (isHalf(x->type))
+  if (x->type == BFloat16)
     x = cast(l, x, ElementType::Float32);
   if (negative && positive)
-    x = unary(l, KernelId::AbsF32, x);
-  const double infinity = positive ? HUGE_VAL : -HUGE_VAL;
-  return l.give(compare(l, CompareOp::Equal, x, l.constantReal(x->type, infinity)));
+    x = absolute(l, x);
+  return l.give(broadcasted(l, KernelId::Compare, ElementType::Bool,
+                            {x, infinity(l, x->type, !positive)},
+                            {number(CompareOp::Equal), bitsOf(x)}));
 }
 
 Status relu(Lowering &l) {
@@ -317,9 +328,9 @@ constexpr Operator Table[] = {
     {"Shrink", 1, "T", Reals, 1, true, shrink, "lambd bias"},
     {"Swish", 1, "T", Reals, 1, true, swish, "alpha"},
     {"ThresholdedRelu", 1, "T", Reals, 1, true, thresholdedRelu, "alpha"},
-    {"Abs", 1, "T", Numbers, 1, true, signedUnary<KernelId::AbsF32, IntegerOp::Abs>},
-    {"Neg", 1, "T", Signed, 1, true, neg},
-    {"Sign", 9, "T", Numbers, 1, true, signedUnary<KernelId::SignF32, IntegerOp::Sign>},
+    {"Abs", 1, "T", Numbers, 1, false, abs},
+    {"Neg", 1, "T", Signed, 1, false, neg},
+    {"Sign", 9, "T", Numbers, 1, true, sign},
     {"Relu", 1, "T", Signed, 1, true, relu},
     {"Gelu", 20, "T", Reals, 1, true, gelu, "approximate"},
     {"PRelu", 7, "TT", Numbers, 1, true, prelu},

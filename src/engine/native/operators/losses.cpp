@@ -33,7 +33,7 @@ Status lossOf(Lowering &l, Value *logs) {
     p.insert(p.end(), {one[i], i == 1 ? 0 : strides[i]});
   Value *chosen = l.make(logs->type, wanted), *zero = l.constantReal(logs->type, 0);
   l.emit(KernelId::GatherElements, {chosen}, {logs, classes, l.fault()}, p);
-  Value *loss = unary(l, KernelId::NegF32, chosen), *share = nullptr; // of each sample in a mean
+  Value *loss = negate(l, chosen), *share = nullptr; // of each sample in a mean
   if (weight) {
     share = l.make(logs->type, wanted);
     l.emit(KernelId::Gather, {share}, {weight, classes, l.fault()},

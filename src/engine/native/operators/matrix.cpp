@@ -67,8 +67,8 @@ Value *integerProduct(Lowering &l, Value *a, Value *b) {
   const int64_t k = a->rank() ? a->shape.back() : 0;
   if (sizeOf(a->type) < 4 || (sizeOf(a->type) == 4 && isExactAsReal(a, b, k))) {
     constexpr ElementType Wide = ElementType::Float64;
-    Value *wideB =
-        l.planner.packed(KernelId::Cast, Wide, b->shape, b, {code(b->type), code(Wide), count(b)});
+    Value *wideB = l.planner.packed(KernelId::Convert, Wide, b->shape, b,
+                                    {code(b->type), code(Wide), count(b)});
     return cast(l, matmul(l, cast(l, a, Wide), wideB), a->type);
   }
   return matmul(l, a, b);

@@ -173,6 +173,50 @@ Status sliceNode(Lowering &l) {
   return l.give(slice(l, x, lengths, starts, steps));
 }
 
+/// x at the place `to` of y, and around it axis by axis, the last one first, what y itself has.
+Value *padFromItself(Lowering &l, Value *x, std::string_view mode, const Shape &shape,
+                     const Integers &to) {
+  Value *y = l.make(x->type, shape);
+  place(l, y, x, to);
+  const Integers strides = denseStrides(shape);
+  for (size_t i = shape.size(); i-- > 0;) {
+    const int64_t n = x->shape[i], begin = to[i], end = begin + n;
+    const int64_t period = mode == "reflect" ? 2 * (n - 1) : n;
+    int64_t first = begin, last = end; // of what there is
+    while (first > 0 || last < shape[i]) {
+      const bool isAfter = first == 0;
+      int64_t length = isAfter ? shape[i] - last : first, step = 1, from = 0;
+      if (mode == "edge") {
+        step = 0;
+        from = isAfter ? last - 1 : first;
+      } else if (mode == "reflect" && (isAfter ? last == end : first == begin)) {
+        length = std::min(length, n - 1);
+        step = -1;
+        from = isAfter ? last - 2 : first + length;
+      } else { // periods are repeated
+        const int64_t whole = (last - first) / period * period;
+        length = std::min(length, whole);
+        from = isAfter ? last - whole : first - length + whole;
+      }
+      const int64_t at = isAfter ? last : first - length;
+      (isAfter ? last : first) += isAfter ? length : -length;
+      Shape lengths = shape;
+      int64_t corner = 0;
+      for (size_t d = 0; d < i; ++d) {
+        lengths[d] = x->shape[d];
+        corner += to[d] * strides[d];
+      }
+      lengths[i] = length;
+      Integers steps = strides;
+      steps[i] *= step;
+      l.emit(KernelId::CopyStrided, {y}, {y},
+             joined({width(y), corner + at * strides[i], corner + from * strides[i]},
+                    mergedLoops(lengths, {strides, steps})));
+    }
+  }
+  return y;
+}
+
 /// `value`: a scalar, or null for 0.
 Status padWith(Lowering &l, Value *value) {
   Value *x = l.in(0);
@@ -214,40 +258,14 @@ Status padWith(Lowering &l, Value *value) {
     place(l, y, x, to);
     return l.give(y);
   }
-  // Axis by axis: each entry of the result is one of x.
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const int64_t n = inner[i], length = shape[i];
-    if (length == n)
-      continue;
-    Integers entries;
-    const bool isEmpty = product(shape, 0, shape.size()) == 0;
-    if (n == 0 || (mode == "reflect" && n == 1 && length > 1 && !isEmpty))
+  if (mode != "edge" && mode != "wrap" && mode != "reflect")
+    return wrong(l, "mode", mode);
+  const bool isEmpty = product(shape, 0, shape.size()) == 0;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] != inner[i] &&
+        (inner[i] == 0 || (mode == "reflect" && inner[i] == 1 && shape[i] > 1 && !isEmpty)))
       return l.invalid("mode '", mode, "' needs more elements than it has to pad with");
-    if (length > (1 << 24))
-      return l.unsupported("a padded length of ", length);
-    for (int64_t k = 0; k < length; ++k) {
-      int64_t at = k - to[i];
-      if (mode == "edge") {
-        at = std::min(std::max<int64_t>(at, 0), n - 1);
-      } else if (mode == "wrap") {
-        at = ((at % n) + n) % n;
-      } else if (mode == "reflect") {
-        const int64_t period = 2 * (n - 1);
-        at = period ? ((at % period) + period) % period : 0;
-        at = at < n ? at : period - at;
-      } else {
-        return l.invalid("its attribute 'mode' is '", mode, "'");
-      }
-      entries.push_back(at);
-    }
-    Shape longer = x->shape;
-    longer[i] = length;
-    Value *y = l.make(x->type, longer);
-    l.emit(KernelId::Gather, {y}, {x, l.constantOf<int64_t>({length}, entries), l.fault()},
-           {product(x->shape, 0, i), n, product(x->shape, i + 1, x->rank()) * width(x), length});
-    x = y;
-  }
-  return l.give(x);
+  return l.give(isEmpty ? l.make(x->type, shape) : padFromItself(l, x, mode, shape, to));
 }
 
 Status pad(Lowering &l) { return padWith(l, l.in(2)); }
@@ -401,17 +419,24 @@ bool reductionOf(Lowering &l, ScatterOp &op) {
   return l.invalid("its attribute 'reduction' is '", text, "'");
 }
 
-bool canReduce(Lowering &l, const Value *x, ScatterOp op) {
-  if (op == ScatterOp::None || (x->type != ElementType::Bool && !isHalf(x->type)))
+/// A half is moved as it is, and reduced as float32.
+bool canReduce(Lowering &l, Value *&x, Value *&updates, ScatterOp op) {
+  if (op == ScatterOp::None)
     return true;
-  return l.unsupported("a reduction of ", name(x->type));
+  if (x->type == ElementType::Bool)
+    return l.unsupported("a reduction of ", name(x->type));
+  if (isHalf(x->type)) {
+    x = cast(l, x, ElementType::Float32);
+    updates = cast(l, updates, ElementType::Float32);
+  }
+  return true;
 }
 
 Status scatterElements(Lowering &l) {
   Value *x = l.in(0), *indices = l.in(1), *updates = l.in(2);
   Along at;
   ScatterOp op = ScatterOp::None;
-  if (!readAxis(l, x, 0, at) || !reductionOf(l, op) || !canReduce(l, x, op) ||
+  if (!readAxis(l, x, 0, at) || !reductionOf(l, op) || !canReduce(l, x, updates, op) ||
       !coversAll(l, x, indices, at.axis))
     return l.status();
   if (indices->shape != updates->shape)
@@ -424,13 +449,13 @@ Status scatterElements(Lowering &l) {
     p.insert(p.end(), {indices->shape[i], i == at.axis ? 0 : strides[i], from[i]});
   Value *y = copy(l, x);
   l.emit(KernelId::ScatterElements, {y}, {updates, asIndices(l, indices), l.fault()}, p);
-  return l.give(y);
+  return l.give(cast(l, y, l.in(0)->type));
 }
 
 Status scatterNd(Lowering &l) {
   Value *x = l.in(0), *indices = l.in(1), *updates = l.in(2);
   ScatterOp op = ScatterOp::None;
-  if (!reductionOf(l, op) || !canReduce(l, x, op))
+  if (!reductionOf(l, op) || !canReduce(l, x, updates, op))
     return l.status();
   const int64_t depth = indices->rank() ? indices->shape.back() : 0;
   if (depth < 1 || static_cast<size_t>(depth) > x->rank())
@@ -443,19 +468,20 @@ Status scatterNd(Lowering &l) {
   const int64_t rows = product(indices->shape, 0, indices->rank() - 1);
   const int64_t block = product(x->shape, d, x->rank());
   Value *y = copy(l, x);
-  l.setResult(0, y);
   if (isFloat(x->type) && depth == 1 && op != ScatterOp::None) {
     const KernelId kernel = op == ScatterOp::Add   ? KernelId::ScatterAddRowsF32
                             : op == ScatterOp::Mul ? KernelId::ScatterMulRowsF32
                             : op == ScatterOp::Max ? KernelId::ScatterMaxRowsF32
                                                    : KernelId::ScatterMinRowsF32;
-    return l.emit(pick(kernel, x->type), {y}, {updates, asIndices(l, indices), l.fault()},
-                  {rows, x->shape[0], block, 1});
+    l.emit(pick(kernel, x->type), {y}, {updates, asIndices(l, indices), l.fault()},
+           {rows, x->shape[0], block, 1});
+  } else {
+    Integers p{code(x->type), number(op), rows, block, depth};
+    for (size_t i = 0; i < d; ++i)
+      p.insert(p.end(), {x->shape[i], product(x->shape, i + 1, x->rank())});
+    l.emit(KernelId::ScatterNd, {y}, {updates, asIndices(l, indices), l.fault()}, p);
   }
-  Integers p{code(x->type), number(op), rows, block, depth};
-  for (size_t i = 0; i < d; ++i)
-    p.insert(p.end(), {x->shape[i], product(x->shape, i + 1, x->rank())});
-  return l.emit(KernelId::ScatterNd, {y}, {updates, asIndices(l, indices), l.fault()}, p);
+  return l.give(cast(l, y, l.in(0)->type));
 }
 
 Status oneHot(Lowering &l) {
@@ -559,9 +585,9 @@ constexpr Operator Table[] = {
     {"Gather", 1, "TI", Fixed, 1, false, gather, "axis"},
     {"GatherElements", 11, "TI", Fixed, 1, false, gatherElements, "axis"},
     {"GatherND", 11, "TL", Fixed, 1, false, gatherNd, "batch_dims"},
-    {"ScatterElements", 11, "TIT", Fixed, 1, true, scatterElements, "axis reduction"},
+    {"ScatterElements", 11, "TIT", Fixed, 1, false, scatterElements, "axis reduction"},
     {"Scatter", 9, "TIT", Fixed, 1, false, scatterElements, "axis"},
-    {"ScatterND", 11, "TLT", Fixed, 1, true, scatterNd, "reduction"},
+    {"ScatterND", 11, "TLT", Fixed, 1, false, scatterNd, "reduction"},
     {"OneHot", 9, "TAA", Numbers, 1, false, oneHot, "axis", 2},
     {"NonZero", 9, "T", Fixed, 1, false, nonZero, "", SelfDeciding},
     {"Unique", 11, "T", Fixed, 4, true, unique, "axis sorted", SelfDeciding},

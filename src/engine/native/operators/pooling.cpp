@@ -131,7 +131,7 @@ struct Norm {
   Value *raised(Lowering &l, Value *x) const {
     if (p == 2)
       return unary(l, KernelId::SquareF32, x);
-    x = unary(l, KernelId::AbsF32, x);
+    x = absolute(l, x);
     return p == 1 ? x : binary(l, KernelId::PowF32, x, l.constantReal(x->type, p));
   }
   Value *root(Lowering &l, Value *sum) const {

@@ -173,11 +173,12 @@ template <bool Product> Status accumulate(Lowering &l) {
   const Along at(x, axis);
   const int64_t exclusive = l.integer("exclusive", 0), reverse = l.integer("reverse", 0);
   Value *y = l.output(0, x->type, x->shape);
-  if (isFloat(x->type) && !Product)
+  if (isFloat(x->type))
     return l.emit(pick(KernelId::CumSumF32, x->type), {y}, {x},
-                  {at.outer, at.n, at.inner, exclusive, reverse});
+                  {at.outer, at.n, at.inner, exclusive, reverse, Product});
   return l.emit(KernelId::Accumulate, {y}, {x},
-                {code(x->type), Product, at.outer, at.n, at.inner, exclusive, reverse});
+                {number(Product ? IntegerOp::Mul : IntegerOp::Add), code(x->type), at.outer, at.n,
+                 at.inner, exclusive, reverse, Product});
 }
 
 #define MLBRIDGE_REDUCE(name, op, types)                                                           \
