@@ -27,6 +27,7 @@ REPORTS = (
     *(
         "bench/in-process",
         "bench/operators",
+        "bench/generated-c",
         "bench/footprint",
         "test/interop",
         "test/faults",
