@@ -130,12 +130,8 @@ bool readWindowOf(Lowering &l, const Value *x, const Value *w, Sliding &s) {
 }
 
 Status conv(Lowering &l) {
-  Value *x = l.in(0), *w = l.in(1);
-  const int64_t groups = l.integer("group", 1);
-  Sliding s;
-  if (!fit(l, x, w, l.in(2), groups, false) || !readWindowOf(l, x, w, s) || !readPads(l, s, false))
-    return l.status();
-  return l.give(convolve(l, x, w, l.in(2), s, groups));
+  Value *y = convolution(l, l.in(0), l.in(1), l.in(2));
+  return y ? l.give(y) : l.status();
 }
 
 /// A convolution of the input, spread by the strides, with the window reversed.
@@ -263,11 +259,10 @@ Status col2Im(Lowering &l) {
   return l.give(l.view(transpose(l, inside, {1, 0}), shape));
 }
 
-#define MLBRIDGE_WINDOW "auto_pad dilations kernel_shape pads strides"
 constexpr Operator Table[] = {
-    {"Conv", 1, "TTt", Reals, 1, true, conv, MLBRIDGE_WINDOW " group"},
+    {"Conv", 1, "TTt", Reals, 1, true, conv, MLBRIDGE_CONV},
     {"ConvTranspose", 1, "TTt", Reals, 1, true, convTranspose,
-     MLBRIDGE_WINDOW " group output_padding output_shape"},
+     MLBRIDGE_CONV " output_padding output_shape"},
     {"CausalConvWithState", 27, "TTtt", Reals, 2, true, causalConvWithState, "activation"},
     {"Col2Im", 18, "TLL", Reals, 1, true, col2Im, "dilations pads strides", 6},
 };
@@ -386,6 +381,14 @@ Value *convolve(Lowering &l, Value *x, Value *w, Value *bias, const Sliding &s, 
   }
   l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
   return y;
+}
+
+Value *convolution(Lowering &l, Value *x, Value *w, Value *bias) {
+  const int64_t groups = l.integer("group", 1);
+  Sliding s;
+  if (!fit(l, x, w, bias, groups, false) || !readWindowOf(l, x, w, s) || !readPads(l, s, false))
+    return nullptr;
+  return convolve(l, x, w, bias, s, groups);
 }
 
 const Span<const Operator> ConvolutionOperators = Table;

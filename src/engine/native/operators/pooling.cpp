@@ -148,11 +148,11 @@ Status lrn(Lowering &l) {
   return l.give(binary(l, KernelId::DivF32, x, power));
 }
 
-#define MLBRIDGE_WINDOW "auto_pad ceil_mode dilations kernel_shape pads strides"
+#define MLBRIDGE_POOL MLBRIDGE_WINDOW " ceil_mode"
 constexpr Operator Table[] = {
-    {"AveragePool", 1, "T", Reals, 1, true, averagePool, MLBRIDGE_WINDOW " count_include_pad"},
-    {"MaxPool", 1, "T", Numbers, 2, true, maxPool, MLBRIDGE_WINDOW " storage_order"},
-    {"LpPool", 1, "T", Reals, 1, true, lpPool, MLBRIDGE_WINDOW " p"},
+    {"AveragePool", 1, "T", Reals, 1, true, averagePool, MLBRIDGE_POOL " count_include_pad"},
+    {"MaxPool", 1, "T", Numbers, 2, true, maxPool, MLBRIDGE_POOL " storage_order"},
+    {"LpPool", 1, "T", Reals, 1, true, lpPool, MLBRIDGE_POOL " p"},
     {"GlobalAveragePool", 1, "T", Reals, 1, true,
      globalPool<KernelId::ReduceMeanF32, ReduceOp::Mean>},
     {"GlobalMaxPool", 1, "T", Reals, 1, true, globalPool<KernelId::ReduceMaxF32, ReduceOp::Max>},

@@ -2,7 +2,7 @@
 // Quantized networks: numbers of 8 to 32 bits with a scale and a zero, and products of bytes. A
 // product of what DequantizeLinear gives is one of bytes too, and what turns the sums of
 // MatMulInteger into floats becomes part of it.
-#include "engine/native/operators/common.h"
+#include "engine/native/operators/spatial.h"
 
 #include "engine/native/kernels/quantized.h"
 
@@ -13,6 +13,9 @@ namespace {
 
 /// Positions of IntegerGemm's operands and parameters.
 enum : size_t { ScaleOperand = 5, BiasOperand = 6, IsFloat = 5, ScaleStride = 8, BiasStride = 9 };
+
+/// One function for all of these messages.
+Refused lacks(Lowering &l, std::string_view what) { return l.unsupported(what); }
 
 bool isByte(const Value *v) { return sizeOf(v->type) == 1 && v->type != ElementType::Bool; }
 
@@ -159,10 +162,10 @@ Value *multiplyBytes(Lowering &l, Value *a, Value *b, Value *zeroA, Value *zeroB
   };
   if (zeroA && zeroA->count != 1 &&
       (count(zeroA) != f.m || (zeroA->rank() > 1 && zeroA->shape[zeroA->rank() - 2] != f.m)))
-    return l.unsupported("zero points of another shape than a scalar's or rows'"), nullptr;
+    return lacks(l, "zero points of another shape than a scalar's or rows'"), nullptr;
   for (const Value *v : {zeroB, scale, bias})
     if (!isOneOr(v, f.n))
-      return l.unsupported("scales or zero points of another shape than a scalar's or columns'"),
+      return lacks(l, "scales or zero points of another shape than a scalar's or columns'"),
              nullptr;
   const auto isVector = [](const Value *v) { return int64_t{v && v->count != 1}; };
   const int64_t matrices = product(f.batchB->shape, 0, f.batchB->rank());
@@ -219,7 +222,7 @@ Status matMulInteger(Lowering &l) {
 Status qLinearMatMul(Lowering &l) {
   Value *scale = l.in(6), *zero = l.in(7);
   if (scale->count != 1 || zero->count != 1 || l.in(1)->count != 1)
-    return l.unsupported("scales for each row");
+    return lacks(l, "scales for each row");
   if (!isByte(zero))
     return l.unsupported("a product of the type ", name(zero->type));
   Value *y =
@@ -243,36 +246,83 @@ Status dynamicQuantizeMatMul(Lowering &l) {
 Status qGemm(Lowering &l) {
   Value *c = l.in(6), *scale = l.in(7), *zero = l.in(8);
   if (l.integer("transA", 0) != 0 || l.real("alpha", 1) != 1)
-    return l.unsupported("transA, or alpha other than 1");
+    return lacks(l, "transA, or alpha other than 1");
   Value *factor = scaleOf(l, l.in(1), l.in(4)), *bias = nullptr;
   if (c) // it has the scale of the sums
     bias = binary(l, KernelId::MulF32, cast(l, c, ElementType::Float32), factor);
   Value *y = multiplyBytes(l, l.in(0), l.in(3), l.in(2), l.in(5), factor, bias,
                            l.integer("transB", 0) != 0);
   if (y && scale && (scale->count != 1 || (zero && !isByte(zero))))
-    return l.unsupported("a scale for each row, or a zero point that is no byte");
+    return lacks(l, "a scale for each row, or a zero point that is no byte");
   if (y && scale)
     y = quantize(l, y, scale, zero, zero ? zero->type : ElementType::UInt8);
   return give(l, y);
 }
 
-/// {A, scale, zero, B, scale, zero, scale of the result, zero of the result}
-template <KernelId Kernel> Status qLinearBinary(Lowering &l) {
-  for (const size_t i : {1, 2, 4, 5, 6, 7})
-    if (l.in(i) && l.in(i)->count != 1)
-      return l.unsupported("scales that aren't scalars");
-  Value *a = dequantize(l, l.in(0), l.in(1), l.in(2)),
-        *b = dequantize(l, l.in(3), l.in(4), l.in(5));
-  return l.give(quantize(l, binary(l, Kernel, a, b), l.in(6), l.in(7), l.in(0)->type));
+/// The operator that has this name without "QLinear", on the floats that bytes stand for. Each
+/// operand has a scale and a zero; those of the result come last, or first.
+template <bool IsFirst> Status qLinear(Lowering &l) {
+  const Values given = l.inputs;
+  const size_t result = IsFirst ? 0 : (given.size() - 1) / 3 * 3, from = IsFirst ? 2 : 0;
+  const size_t end = IsFirst ? given.size() : result;
+  for (size_t i = 0; i < given.size(); ++i)
+    if (given[i] && given[i]->count != 1 && (i < from || i >= end || (i - from) % 3))
+      return lacks(l, "scales that aren't scalars");
+  const std::string_view name = l.node.op.substr(std::string_view("QLinear").size());
+  const Operator *op = findOperator("", name, l.integer("opset", 13));
+  if (!op || l.integer("channels_last", 0) != 0 || (end - from) % 3)
+    return lacks(l, "this way of it");
+  l.inputs.clear();
+  for (size_t i = from; i < end; i += 3)
+    l.inputs.push_back(dequantize(l, given[i], given[i + 1], given[i + 2]));
+  if (!op->lower(l))
+    return l.status();
+  Value *zero = result + 1 < given.size() ? given[result + 1] : nullptr;
+  return l.give(quantize(l, l.results[0], given[result], zero, (zero ? zero : given[from])->type));
 }
-/// {X, scale, zero, scale of the result, zero of the result}
-template <KernelId Kernel> Status qLinearUnary(Lowering &l) {
-  for (const size_t i : {1, 2, 3, 4})
-    if (l.in(i) && l.in(i)->count != 1)
-      return l.unsupported("scales that aren't scalars");
-  Value *x = dequantize(l, l.in(0), l.in(1), l.in(2));
-  x = unary(l, Kernel, x, Kernel == KernelId::LeakyReluF32 ? l.real("alpha", 0.01F) : 0);
-  return l.give(quantize(l, x, l.in(3), l.in(4), l.in(0)->type));
+
+// ---- convolutions -------------------------------------------------------------------------------
+
+/// One number for all outputs, or one for each, as [outputs, 1, …]; null on failure.
+Value *ofOutputs(Lowering &l, Value *v, int64_t outputs, size_t rank) {
+  if (!v || v->count == 1)
+    return v;
+  if (count(v) != outputs)
+    return lacks(l, "scales or zeros that are neither scalars nor the outputs'"), nullptr;
+  Shape shape(rank, 1);
+  shape[0] = outputs;
+  return l.view(v, shape);
+}
+
+/// A convolution of bytes without their zeros, in floats, which hold the sums; null on failure.
+Value *convolveBytes(Lowering &l, Value *x, Value *w, Value *zeroX, Value *zeroW, Value *bias) {
+  constexpr int64_t Most = (1 << 24) / (255 * 255); // products that a float32 holds
+  if (!isByte(x) || !isByte(w) || w->rank() == 0 || (zeroX && zeroX->count != 1))
+    return lacks(l, "a convolution of other types, or with a zero for each row"), nullptr;
+  const int64_t outputs = w->shape[0];
+  const bool isLong = count(w) > Most * outputs;
+  const auto shifted = [&](Value *v, Value *zero) {
+    const ElementType real = isLong ? ElementType::Float64 : ElementType::Float32;
+    v = v ? cast(l, v, real) : v;
+    return zero ? binary(l, KernelId::SubF32, v, cast(l, zero, real)) : v;
+  };
+  zeroW = ofOutputs(l, zeroW, outputs, w->rank());
+  return convolution(l, shifted(x, zeroX), shifted(w, zeroW), shifted(bias, nullptr));
+}
+Status convInteger(Lowering &l) {
+  Value *y = convolveBytes(l, l.in(0), l.in(1), l.in(2), l.in(3), nullptr);
+  return y ? l.give(cast(l, y, ElementType::Int32)) : l.status();
+}
+Status qLinearConv(Lowering &l) {
+  Value *y = convolveBytes(l, l.in(0), l.in(3), l.in(2), l.in(5), l.in(8));
+  Value *scale = l.in(6), *zero = l.in(7);
+  if (!y)
+    return l.status();
+  Value *factor = ofOutputs(l, scaleOf(l, l.in(1), l.in(4)), y->shape[1], y->rank() - 1);
+  if (!factor || scale->count != 1 || zero->count != 1 || !isByte(zero))
+    return lacks(l, "scales that aren't scalars");
+  y = binary(l, KernelId::MulF32, cast(l, y, ElementType::Float32), factor);
+  return l.give(quantize(l, y, scale, zero, zero->type));
 }
 
 constexpr Operator Table[] = {
@@ -283,6 +333,8 @@ constexpr Operator Table[] = {
     {"DynamicQuantizeLinear", 11, "T", Real32, 3, false, dynamicQuantizeLinear},
     {"MatMulInteger", 10, "AAaa", Fixed, 1, false, matMulInteger},
     {"QLinearMatMul", 10, "AAAAAAAA", Fixed, 1, true, qLinearMatMul},
+    {"ConvInteger", 10, "AAaa", Fixed, 1, false, convInteger, MLBRIDGE_CONV},
+    {"QLinearConv", 10, "AAAAAAAAa", Fixed, 1, false, qLinearConv, MLBRIDGE_CONV},
 };
 constexpr Operator RuntimeTable[] = {
     {"QuantizeLinear", 1, "TAa", Real16 | Real32, 1, true, quantizeLinear, "axis"},
@@ -290,11 +342,15 @@ constexpr Operator RuntimeTable[] = {
     {"MatMulIntegerToFloat", 1, "AAAAaaa", Fixed, 1, false, matMulIntegerToFloat},
     {"DynamicQuantizeMatMul", 1, "TATat", Real32, 1, false, dynamicQuantizeMatMul},
     {"QGemm", 1, "AAAAAAaaa", Fixed, 1, false, qGemm, "alpha transA transB"},
-    {"QLinearAdd", 1, "AAaAAaAa", Fixed, 1, false, qLinearBinary<KernelId::AddF32>},
-    {"QLinearMul", 1, "AAaAAaAa", Fixed, 1, false, qLinearBinary<KernelId::MulF32>},
-    {"QLinearSigmoid", 1, "AAaAa", Fixed, 1, false, qLinearUnary<KernelId::SigmoidF32>},
-    {"QLinearLeakyRelu", 1, "AAaAa", Fixed, 1, false, qLinearUnary<KernelId::LeakyReluF32>,
-     "alpha"},
+    {"QLinearAdd", 1, "AAaAAaAa", Fixed, 1, false, qLinear<false>},
+    {"QLinearMul", 1, "AAaAAaAa", Fixed, 1, false, qLinear<false>},
+    {"QLinearSigmoid", 1, "AAaAa", Fixed, 1, false, qLinear<false>},
+    {"QLinearLeakyRelu", 1, "AAaAa", Fixed, 1, false, qLinear<false>, "alpha"},
+    {"QLinearSoftmax", 1, "AAaAa", Fixed, 1, false, qLinear<false>, "axis opset"},
+    {"QLinearAveragePool", 1, "AAaAa", Fixed, 1, false, qLinear<false>,
+     MLBRIDGE_WINDOW " ceil_mode channels_last count_include_pad"},
+    {"QLinearGlobalAveragePool", 1, "AAaAa", Fixed, 1, false, qLinear<false>, "channels_last"},
+    {"QLinearConcat", 1, "AAAAA*", Fixed, 1, false, qLinear<true>, "axis"},
 };
 
 } // namespace

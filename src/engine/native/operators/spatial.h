@@ -45,6 +45,11 @@ Value *windowSums(Lowering &l, Value *x, const Sliding &s, const Shape &shape);
 /// x [N, C, lengths] with weights [O, C / groups, window], and a bias [O] or null.
 Value *convolve(Lowering &l, Value *x, Value *weights, Value *bias, const Sliding &s,
                 int64_t groups);
+/// The same with the attributes of Conv, which are checked; null on failure.
+Value *convolution(Lowering &l, Value *x, Value *weights, Value *bias);
+
+#define MLBRIDGE_WINDOW "auto_pad dilations kernel_shape pads strides"
+#define MLBRIDGE_CONV MLBRIDGE_WINDOW " group"
 
 } // namespace mlbridge::native
 
