@@ -16,19 +16,24 @@ static constexpr struct {
 } Types[] = {
     {"invalid", 0}, {"int8", 1},    {"int16", 2},  {"int32", 4},  {"int64", 8},
     {"uint8", 1},   {"uint16", 2},  {"uint32", 4}, {"uint64", 8}, {"float16", 2},
-    {"float32", 4}, {"float64", 8}, {"bool", 1},   {"string", 0},
+    {"float32", 4}, {"float64", 8}, {"bool", 1},   {"string", 0}, {"bfloat16", 2},
 };
 
+// The last one is only inside of an engine, never the type of an input or output.
 bool isValid(ElementType type) {
-  return static_cast<size_t>(type) >= 1 && static_cast<size_t>(type) < std::size(Types);
+  return static_cast<size_t>(type) >= 1 && static_cast<size_t>(type) < std::size(Types) - 1;
 }
 
-const char *name(ElementType type) { return Types[isValid(type) ? size_t(type) : 0].name; }
+const char *name(ElementType type) {
+  return Types[size_t(type) < std::size(Types) ? size_t(type) : 0].name;
+}
 
-size_t sizeOf(ElementType type) { return Types[isValid(type) ? size_t(type) : 0].size; }
+size_t sizeOf(ElementType type) {
+  return Types[size_t(type) < std::size(Types) ? size_t(type) : 0].size;
+}
 
 Expected<ElementType> elementTypeNamed(std::string_view name) {
-  for (size_t i = 1; i < std::size(Types); ++i)
+  for (size_t i = 1; isValid(static_cast<ElementType>(i)); ++i)
     if (name == Types[i].name)
       return static_cast<ElementType>(i);
   return makeError(Code::InvalidArgument, "no element type is called '", name, "'");

@@ -514,6 +514,15 @@ def looked_up(d: Draft) -> list[str]:
     return d.node(kind, [x, condition], axis=axis)
 
 
+def unique(d: Draft) -> list[str]:
+    dtype = d.one("float32", "float64", "int64", "int8")
+    shape = d.shape(1, 3, zero=0)
+    # How often NaN occurs isn't defined.
+    arrays = [np.asarray(np.nan_to_num(d.array(dtype, shape)), dtype) for _ in d.feeds]
+    along = {"axis": d.random.randrange(-len(shape), len(shape))} if d.chance(0.5) else {}
+    return d.node("Unique", [d.given(arrays)], 4, sorted=d.one(0, 1), **along)
+
+
 def scattered(d: Draft) -> list[str]:
     kind = d.one("ScatterElements", "ScatterND")
     d.since(18)
@@ -575,7 +584,7 @@ def made(d: Draft) -> list[str]:
 MAKERS: tuple[Maker, ...] = (
     function, function, function, arithmetic, arithmetic, bits, comparison, clip, cast, softmax,
     reduction, reduction, choice, normalization, product, product, recurrent, moved, moved,
-    reshape, sliced, split, pad, looked_up, looked_up, scattered, made,
+    reshape, sliced, split, pad, looked_up, looked_up, unique, scattered, made,
 )  # fmt: skip
 
 #: What may follow without making more of a rounding error.

@@ -68,8 +68,9 @@ def lines(report: Report) -> list[tuple[str, str]]:
         found.append(("multiply-adds", f"{report.multiply_adds} per evaluation"))
     for engine, support in sorted(report.engines.items(), reverse=True):
         verdict = "runs" if support.runs else f"no: {support.why}"
-        if support.missing:
-            verdict += f" (it lacks {', '.join(support.missing)})"
+        unnamed = [op for op in support.missing if op.split("::")[-1] not in support.why]
+        if unnamed:
+            verdict += f" (it lacks {', '.join(unnamed)})"
         if support.runs and engine == "native" and report.workspace_bytes is not None:
             verdict += f", with {report.workspace_bytes} bytes for each runner"
         found.append((f"{engine}:", verdict))

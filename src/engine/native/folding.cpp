@@ -142,7 +142,8 @@ std::optional<uint64_t> Planner::workOf(size_t from, size_t to, bool atWorst) co
       rounds *= static_cast<double>(std::max<int64_t>(most, 0));
     }
     uint64_t work = ForStep + draft.multiplyAdds;
-    const bool sorts = draft.kernel == KernelId::TopK;
+    const bool sorts = draft.kernel == KernelId::TopK || draft.kernel == KernelId::Unique ||
+                       draft.kernel == KernelId::SuppressOverlaps;
     const uint64_t forElement = sorts ? ForSorted : atWorst ? slowestOf(draft.kernel) : ForElement;
     for (const Value *value : draft.operands)
       work += value ? forElement * value->count : 0;

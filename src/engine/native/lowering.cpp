@@ -142,10 +142,22 @@ bool Lowering::broadcast(const std::vector<const Value *> &values, Shape &out) {
 }
 
 void convert(const Value &value, const uint8_t *bytes, ElementType type, void *out) {
-  void *const operands[] = {out, const_cast<uint8_t *>(bytes)};
-  const int64_t parameters[] = {static_cast<int64_t>(value.type), static_cast<int64_t>(type),
-                                static_cast<int64_t>(value.count)};
-  kernelsFor(InstructionSet::Portable)[static_cast<size_t>(KernelId::Cast)](operands, parameters);
+  const auto run = [](KernelId kernel, std::initializer_list<void *> operands,
+                      std::initializer_list<int64_t> parameters) {
+    kernelsFor(InstructionSet::Portable)[static_cast<size_t>(kernel)](operands.begin(),
+                                                                      parameters.begin());
+  };
+  void *from = const_cast<uint8_t *>(bytes);
+  const auto count = static_cast<int64_t>(value.count);
+  std::vector<float> wide;
+  if (value.type == BFloat16) {
+    wide.resize(value.count);
+    run(KernelId::F32FromBF16, {wide.data(), from}, {count});
+    from = wide.data();
+  }
+  const ElementType known = value.type == BFloat16 ? ElementType::Float32 : value.type;
+  run(KernelId::Cast, {out, from},
+      {static_cast<int64_t>(known), static_cast<int64_t>(type), count});
 }
 
 bool Lowering::read(size_t i, std::string_view attribute, Integers &out, bool isOptional) {

@@ -144,6 +144,12 @@ private:
   Refused fail(const Status &why);
 };
 
+/// Makes float32 of a half, or rounds float32 to it.
+inline KernelId halfKernel(ElementType half, bool widens) {
+  if (half == BFloat16)
+    return widens ? KernelId::F32FromBF16 : KernelId::BF16FromF32;
+  return widens ? KernelId::F32FromF16 : KernelId::F16FromF32;
+}
 /// The float32 kernel of a pair, or the float64 one.
 inline KernelId pick(KernelId float32, ElementType type) {
   return type == ElementType::Float64 ? static_cast<KernelId>(static_cast<int>(float32) + 1)

@@ -16,13 +16,14 @@ public:
   /// `isHere`: that is missing in this engine alone, as far as is known; ONNX Runtime has it.
   void add(const std::string &who, const std::string &why, bool isHere = true);
   bool isEmpty() const { return reasons_.empty(); }
-  /// Unsupported, with the list and, if ONNX Runtime has all of it, the way out.
+  /// Unsupported, with the list and what the user can do next: open the model with ONNX Runtime, if
+  /// that has all of it, or export it in another way, which the reasons' words tell.
   Status status() const;
 
 private:
   struct Reason {
     std::string why;
-    std::vector<std::string> named; ///< the first of those concerned
+    std::string first; ///< of those concerned
     size_t others = 0;
   };
   std::vector<Reason> reasons_;

@@ -27,7 +27,7 @@ Expected<TensorSpec> specOf(const onnx::ValueInfo &info, const char *kind) {
     return Status(Code::Unsupported, "it has elements of the type " + onnx::name(info.type));
   TensorSpec spec;
   spec.name = std::string(info.name);
-  spec.type = *type;
+  spec.type = *type == BFloat16 ? ElementType::Float32 : *type;
   spec.shape = info.shape;
   return spec;
 }
@@ -118,9 +118,8 @@ Status Network::checkOperators(const Deadline &deadline, MissingFeatures &missin
     const auto version = opsets.find("");
     if (version != opsets.end() && version->second > NewestOperators)
       missing.add("the model",
-                  "it uses opset version " + std::to_string(version->second) +
-                      "; the newest that native supports is " + std::to_string(NewestOperators) +
-                      " (exporters have an option for it, such as opset_version)",
+                  "it uses opset " + std::to_string(version->second) +
+                      "; the newest that native supports is " + std::to_string(NewestOperators),
                   false);
   };
   if (model_->irVersion > NewestFormat)

@@ -252,7 +252,7 @@ TEST(NativeOpening, AttributesAreThoseOfTheVersion) {
 // ---- missing features --------------------------------------------------------------------------
 
 TEST(NativeOpening, ListsAllThatItLacks) {
-  constexpr int BFloat16Type = 16;
+  constexpr int StringType = 8;
   for (const int64_t length : {int64_t(2), int64_t(-1)}) {
     Graph branch;
     branch.nodes = {node("Multinomial", {"x"}, {"e"}, {}, "inner")};
@@ -262,18 +262,37 @@ TEST(NativeOpening, ListsAllThatItLacks) {
     g.outputs = {info("y", FloatType, {length}), info("z", FloatType, {length})};
     for (const char *name : {"one", "two", "three", "four", "five"})
       g.nodes.push_back(node("MaxRoiPool", {"x", "x"}, {std::string("of_") + name}, {}, name));
-    g.nodes.push_back(node("Cast", {"x"}, {"b"}, {integer("to", BFloat16Type)}, "narrow"));
+    g.nodes.push_back(node("Cast", {"x"}, {"b"}, {integer("to", StringType)}, "narrow"));
+    g.nodes.push_back(Message(node("Of", {"x"}, {"f"})).bytes(7, "own").text);
     g.nodes.push_back(node("If", {"c"}, {"y"},
                            {graphAttribute("then_branch", branch.write()),
                             graphAttribute("else_branch", branch.write())}));
     g.nodes.push_back(node("Relu", {"of_one"}, {"z"}));
-    const Status status = opened(g);
+    const std::string function = Message()
+                                     .bytes(1, "Of")
+                                     .bytes(4, "a")
+                                     .bytes(5, "b")
+                                     .bytes(7, node("RoiAlign", {"a", "a", "a"}, {"b"}, {}, "deep"))
+                                     .bytes(9, Message().bytes(1, "").number(2, 16).text)
+                                     .bytes(10, "own")
+                                     .text;
+    const ModelFile file(Message(modelOf(g, 20))
+                             .bytes(8, Message().bytes(1, "own").number(2, 1).text)
+                             .bytes(25, function)
+                             .text);
+    const Status status = Model::open(file.uri()).status();
     EXPECT_EQ(status.code(), Code::Unsupported);
-    EXPECT_TRUE(
-        mentions(status, {"'one'", "'two'", "and 2 more", "operator MaxRoiPool (version 20)",
-                          "'narrow'", "BFLOAT16", "'inner'", "Multinomial", "onnx:"}))
+    EXPECT_TRUE(mentions(
+        status, {"MaxRoiPool 'one' and 4 more: native does not run the operator MaxRoiPool "
+                 "(opset 20); ",
+                 "'narrow': to the type STRING",
+                 "'deep': native does not run the operator "
+                 "RoiAlign (opset 16); ",
+                 "'inner'", "Multinomial", "; you can open it with onnx:FILE", "encode texts",
+                 "?choose=sample"}))
         << status.toString();
     EXPECT_FALSE(mentions(status, {"Relu"})) << status.toString();
+    EXPECT_LT(status.message().size(), 1000u);
   }
 }
 
@@ -285,7 +304,7 @@ TEST(NativeOpening, ListsInputsAndOutputsThatItLacksToo) {
   g.nodes = {node("MaxRoiPool", {"a", "a"}, {"y"}), node("Identity", {"x"}, {"z"})};
   const Status status = opened(g);
   EXPECT_EQ(status.code(), Code::Unsupported);
-  EXPECT_TRUE(mentions(status, {"input 'x'", "output 'z'", "STRING", "MaxRoiPool", "onnx:"}))
+  EXPECT_TRUE(mentions(status, {"input 'x' and 1 more", "STRING", "MaxRoiPool", "onnx:"}))
       << status.toString();
 }
 
@@ -301,14 +320,71 @@ TEST(NativeOpening, PointsAtOnnxRuntimeOnlyWhereThatTakesTheModel) {
     EXPECT_EQ(status.code(), Code::Unsupported) << status.toString();
     return status;
   };
-  constexpr int BFloat16Type = 16;
+  constexpr int Float8Type = 17;
   EXPECT_TRUE(mentions(refusal(node("MaxRoiPool", {"x", "x"}, {"y"})), {"with onnx:"}));
   EXPECT_FALSE(mentions(refusal(node("Convolve", {"x"}, {"y"})), {"with onnx:"}));
-  EXPECT_FALSE(mentions(refusal(node("Relu", {"x"}, {"y"}), BFloat16Type), {"with onnx:"}));
+  EXPECT_FALSE(mentions(refusal(node("Relu", {"x"}, {"y"}), Float8Type), {"with onnx:"}));
   EXPECT_FALSE(mentions(refusal(node("Relu", {"x"}, {"y"}), FloatType, 99), {"with onnx:"}));
   const Status own = refusal(Message(node("Of", {"x"}, {"y"})).bytes(7, "own").text);
-  EXPECT_TRUE(mentions(own, {"own.Of (version 1)", "onnx:FILE?custom_ops=LIBRARY"}));
+  EXPECT_TRUE(mentions(own, {"own.Of (opset 1 of own)", "onnx:FILE?custom_ops=LIBRARY"}));
   EXPECT_FALSE(mentions(own, {"instead"})) << own.toString();
+}
+
+TEST(NativeOpening, SaysWhatElseTheUserCanDo) {
+  const auto refusal = [](const char *op, const std::string &domain = "", int64_t opset = 20,
+                          int type = FloatType) {
+    Graph g;
+    g.inputs = {info("x", type, {2})};
+    g.outputs = {info("y", FloatType, {2})};
+    g.nodes = {Message(node(op, {"x"}, {"y"})).bytes(7, domain).text};
+    const ModelFile file(
+        Message(modelOf(g, opset)).bytes(8, Message().bytes(1, domain).number(2, opset).text).text);
+    const Status status = Model::open(file.uri()).status();
+    EXPECT_EQ(status.code(), Code::Unsupported) << status.toString();
+    return status;
+  };
+  constexpr int StringType = 8, Int4Type = 22;
+  const std::pair<Status, const char *> cases[] = {
+      {refusal("Clip", "", 5), "only from opset 6 on; you can open it with onnx:FILE"},
+      {refusal("Clip", "", 5), "export it for another opset"},
+      {refusal("Clip", "", -7), "only from opset 6 on"},
+      {refusal("Relu", "", 99), "export it for another opset"},
+      {refusal("Relu", "", 20, StringType), "encode texts before the model"},
+      {refusal("Relu", "", 20, Int4Type), "quantize it to 8 bits"},
+      {refusal("SequenceAt"), "export it without lists"},
+      {refusal("ATen", "org.pytorch.aten"), "torch.onnx.export(dynamo=True)"},
+      {refusal("NoSuch", "com.microsoft"), "ORT_ENABLE_BASIC"},
+      {refusal("RandomNormalLike"), "?choose=sample"},
+  };
+  for (const auto &[status, way] : cases)
+    EXPECT_TRUE(mentions(status, {way})) << status.toString();
+}
+
+TEST(NativeOpening, BFloat16IsFloat32OutsideAndRoundedInside) {
+  constexpr int BFloat16Type = 16;
+  Graph g;
+  g.inputs = {info("x", BFloat16Type, {4})};
+  g.outputs = {info("y", BFloat16Type, {4}), info("z", FloatType, {4})};
+  // 1 in typed fields, and raw.
+  g.initializers = {
+      Message().number(1, 1).number(2, BFloat16Type).number(5, 0x3f80).bytes(8, "one").text,
+      tensorOf(BFloat16Type, "same", {1}, std::string("\x80\x3f", 2))};
+  g.nodes = {node("Add", {"x", "one"}, {"a"}), node("Mul", {"a", "same"}, {"y"}),
+             node("Cast", {"y"}, {"z"}, {integer("to", FloatType)})};
+  const ModelFile file(modelOf(g, 20));
+  Model model = Model::open(file.uri());
+  ASSERT_TRUE(model) << model.status().toString();
+  EXPECT_EQ(model.modelSignature()->toString(),
+            "(x: float32[4]) -> (y: float32[4], z: float32[4])");
+  ASSERT_TRUE(model.bind(Signature(*model.modelSignature())));
+  Runner runner = model.newRunner();
+  // 8 bits: 256 + 1 lies between 256 and 258, and is rounded to even; 1.00390625 was rounded
+  // before.
+  ASSERT_TRUE(runner.set("x", {256.0F, 258.0F, 1.00390625F, -3.5F}));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  const float expected[] = {256, 260, 2, -2.5F};
+  for (const size_t output : {0, 1})
+    EXPECT_EQ(std::memcmp(runner.outputAt(output).data, expected, sizeof expected), 0) << output;
 }
 
 TEST(NativeOpening, FunctionsOfOneNameNeedDifferentOverloads) {

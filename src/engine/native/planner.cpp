@@ -245,10 +245,16 @@ Expected<SharedPlan> Planner::plan(const std::vector<TensorSpec> &inputs) {
   scope.opsets = &model_.opsets;
   const onnx::Graph &graph = model_.graph;
   NamedValues values;
+  nodes_.emplace_back("the inputs");
+  const onnx::ValueInfo *declared = graph.inputs.data();
   for (size_t i = 0; i < inputs.size(); ++i) {
     Value *value = make(inputs[i].type, inputs[i].shape);
     value->place = Place::Input;
     value->index = static_cast<uint32_t>(i);
+    while (declared->name != inputs[i].name) // weights
+      ++declared;
+    if (onnx::elementType(declared->type) == BFloat16)
+      value = asHalf(value, BFloat16);
     values.emplace_back(inputs[i].name, value);
   }
   Expected<Values> planned = planIn(scope, graph, values);
@@ -262,6 +268,8 @@ Expected<SharedPlan> Planner::plan(const std::vector<TensorSpec> &inputs) {
   if (!decisions_.empty())
     results = decisions_;
   for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i]->type == BFloat16)
+      results[i] = asHalf(results[i], ElementType::Float32);
     TensorSpec &spec = outputs.emplace_back();
     spec.name = decisions_.empty() ? std::string(graph.outputs[i].name) : std::to_string(i);
     spec.type = results[i]->type;
@@ -513,16 +521,15 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope, const Values 
   if (op->outputs != AnyNumber && node.outputs.size() > op->outputs)
     return {Code::InvalidModel, "it has " + std::to_string(node.outputs.size()) +
                                     " outputs; the operator has " + std::to_string(op->outputs)};
-  const bool isHalf = op->halfAsFloat && !lowering.inputs.empty() && lowering.inputs[0] &&
-                      lowering.inputs[0]->type == ElementType::Float16;
+  ElementType narrow = ElementType::Float32; // that of the results
+  if (op->halfAsFloat && !inputs.empty() && inputs[0] && isHalf(inputs[0]->type))
+    narrow = inputs[0]->type;
   if (op->halfAsFloat)
     for (Value *&input : lowering.inputs)
-      if (input && input->type == ElementType::Float16) {
+      if (input && isHalf(input->type)) {
         const size_t firstStep = steps_.size();
         const auto firstValue = static_cast<uint32_t>(values_.size());
-        Value *wide = make(ElementType::Float32, input->shape);
-        emit(KernelId::F32FromF16, {wide}, {input}, {static_cast<int64_t>(input->count)});
-        input = wide;
+        input = asHalf(input, ElementType::Float32);
         if (Status s = fold(firstStep, firstValue); !s)
           return s;
       }
@@ -543,10 +550,19 @@ Status Planner::planOperator(const onnx::Node &node, Scope &scope, const Values 
     if (node_.isPending && !result)
       result = unknown();
   node_.isPending = false;
-  return defineResults(node, scope, std::move(lowering.results), isHalf);
+  return defineResults(node, scope, std::move(lowering.results), narrow);
 }
 
-Status Planner::defineResults(const onnx::Node &node, Scope &scope, Values results, bool isHalf) {
+Value *Planner::asHalf(Value *value, ElementType type) {
+  const bool widens = isHalf(value->type);
+  Value *result = make(type, value->shape);
+  emit(halfKernel(widens ? value->type : type, widens), {result}, {value},
+       {static_cast<int64_t>(value->count)});
+  return result;
+}
+
+Status Planner::defineResults(const onnx::Node &node, Scope &scope, Values results,
+                              ElementType narrow) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty())
       continue;
@@ -556,11 +572,8 @@ Status Planner::defineResults(const onnx::Node &node, Scope &scope, Values resul
     if (!result)
       return {Code::Unsupported,
               "its output " + onnx::quoted(node.outputs[i]) + " is not supported"};
-    if (isHalf && result->type == ElementType::Float32) {
-      Value *narrow = make(ElementType::Float16, result->shape);
-      emit(KernelId::F16FromF32, {narrow}, {result}, {static_cast<int64_t>(result->count)});
-      result = narrow;
-    }
+    if (isHalf(narrow) && result->type == ElementType::Float32)
+      result = asHalf(result, narrow);
     // A value that already has a name gets a second one: it must not be taken for used once.
     if (result->uses || result->place == Place::Input)
       result = view(result, result->shape, 0);
@@ -581,7 +594,7 @@ Status Planner::skipOperator(const onnx::Node &node, const Operator &op, Scope &
   if (status_ && op.deciding == SelfDeciding)
     (void)settle({inputs[0]});
   node_.isPending = false;
-  return defineResults(node, scope, Values(node.outputs.size(), unknown()), false);
+  return defineResults(node, scope, Values(node.outputs.size(), unknown()), ElementType::Float32);
 }
 
 } // namespace mlbridge::native

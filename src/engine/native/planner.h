@@ -149,7 +149,10 @@ private:
   /// A node of which an input is unknown.
   Status skipOperator(const onnx::Node &node, const Operator &op, Scope &scope,
                       const Values &inputs);
-  Status defineResults(const onnx::Node &node, Scope &scope, Values results, bool isHalf);
+  /// Float32 results are rounded to `narrow` if that is a half.
+  Status defineResults(const onnx::Node &node, Scope &scope, Values results, ElementType narrow);
+  /// A half as float32, or float32 as a half.
+  Value *asHalf(Value *value, ElementType type);
   Status callFunction(const onnx::Function &function, const onnx::Node &node, Scope &scope,
                       const Values &inputs);
   Status define(Scope &scope, std::string_view name, Value *value);

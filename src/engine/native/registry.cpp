@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/native/registry.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace mlbridge::native {
 
 bool isIn(ElementType type, uint16_t types) {
-  constexpr uint16_t Sets[] = {0,     Ints,  Ints,   Ints,   Ints,   UInts, UInts,
-                               UInts, UInts, Real16, Real32, Real64, Bools};
+  constexpr uint16_t Sets[] = {0,     Ints,   Ints,   Ints,   Ints,  UInts, UInts, UInts,
+                               UInts, Real16, Real32, Real64, Bools, 0,     Real16};
   const auto index = static_cast<size_t>(type);
   return index < std::size(Sets) && (Sets[index] & types) != 0;
 }
@@ -24,7 +25,7 @@ const Operator *findOperator(std::string_view domain, std::string_view name, int
     look({&ElementwiseOperators, &MatrixOperators, &MovementOperators, &ReductionOperators,
           &ControlOperators, &ShapeOperators, &ConvolutionOperators, &PoolingOperators,
           &ResizeOperators, &AttentionOperators, &EinsumOperators, &LossOperators,
-          &QuantizedOperators});
+          &QuantizedOperators, &SignalOperators});
   else if (domain == "ai.onnx.ml")
     look({&ClassicalOperators, &TreeOperators});
   else if (domain == "com.microsoft")
@@ -35,16 +36,22 @@ const Operator *findOperator(std::string_view domain, std::string_view name, int
 }
 
 Status unsupportedOperator(const onnx::Node &node, int64_t version) {
-  std::string name(node.op);
-  if (!node.domain.empty())
+  std::string name(node.op), set = "opset " + std::to_string(version);
+  if (!node.domain.empty()) {
     name = std::string(node.domain) + "." + name;
-  if (findOperator(node.domain, node.op, INT64_MAX)) // in a later version
-    return makeError(Code::Unsupported, "native does not run version ", version,
-                     " of the operator ", name, ", only later ones");
-  const bool isCustom = !node.domain.empty() && !isInOnnxRuntime(node);
-  return makeError(
-      Code::Unsupported, "native does not run the operator ", name, " (version ", version, ")",
-      isCustom ? "; a library that has it is opened by onnx:FILE?custom_ops=LIBRARY" : "");
+    set.append(" of ").append(node.domain);
+  }
+  std::string more;
+  if (findOperator(node.domain, node.op, INT64_MAX)) {
+    version = std::max<int64_t>(version, 0);
+    while (!findOperator(node.domain, node.op, version))
+      ++version;
+    more = ", only from opset " + std::to_string(version) + " on";
+  } else if (!node.domain.empty() && !isInOnnxRuntime(node)) {
+    more = "; a library that has it is opened by onnx:FILE?custom_ops=LIBRARY";
+  }
+  return makeError(Code::Unsupported, "native does not run the operator ", name, " (", set, ")",
+                   more);
 }
 
 bool isInOnnxRuntime(const onnx::Node &node) {
@@ -54,12 +61,11 @@ bool isInOnnxRuntime(const onnx::Node &node) {
     return true;
   // The operators of version 1.32 (python/tests/onnx_test.py compares).
   constexpr std::string_view Others =
-      " Bernoulli BlackmanWindow ConcatFromSequence ConvInteger DFT DeformConv Det HammingWindow"
-      " HannWindow MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NonMaxSuppression Optional"
-      " OptionalGetElement OptionalHasElement QLinearConv RandomNormal RandomNormalLike"
-      " RandomUniform RandomUniformLike RegexFullMatch RoiAlign STFT SequenceAt"
+      " Bernoulli ConcatFromSequence DeformConv MaxRoiPool MelWeightMatrix Multinomial"
+      " Optional OptionalGetElement OptionalHasElement RandomNormal"
+      " RandomNormalLike RandomUniform RandomUniformLike RegexFullMatch RoiAlign SequenceAt"
       " SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap"
-      " SplitToSequence StringConcat StringNormalizer StringSplit TfIdfVectorizer Unique ";
+      " SplitToSequence StringConcat StringNormalizer StringSplit TfIdfVectorizer ";
   return Others.find(" " + std::string(node.op) + " ") != Others.npos;
 }
 

@@ -72,7 +72,8 @@ extern const Span<const Operator> ElementwiseOperators, MatrixOperators, Movemen
     ReductionOperators, ControlOperators, ShapeOperators, QuantizedOperators;
 extern const Span<const Operator> ConvolutionOperators, PoolingOperators, ResizeOperators;
 /// Transformers, and what is composed of other operators' kernels.
-extern const Span<const Operator> AttentionOperators, EinsumOperators, LossOperators;
+extern const Span<const Operator> AttentionOperators, EinsumOperators, LossOperators,
+    SignalOperators;
 /// The operators of the domain com.microsoft that ONNX Runtime writes, and of ai.onnx.preview.
 extern const Span<const Operator> FusedOperators, RuntimeQuantizedOperators, PreviewOperators;
 /// The operators of the domain ai.onnx.ml.

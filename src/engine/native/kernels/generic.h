@@ -18,6 +18,12 @@
 //                {type, outer, n, inner, k, largest (0, 1)}
 //                Sorted; of equals the lower index first; NaN counts as greatest. The workspace may
 //                be null up to MostInserted.
+// Unique         {number, first [n], inverse [n], counts [n], x [n, m], workspace [n]}  {type, n,
+// m,
+//                sorted (0, 1)}  All but x are int64. Of the different rows of x, sorted or as they
+//                come: the first index and how many there are; of each row its number among them.
+// Det            {y [batch], x [batch, n, n], workspace [n, n]}  {batch, n}, of doubles
+// F32FromBF16 BF16FromF32  {y, x}  {count}; to nearest, ties to even.
 // Accumulate     {y, x}  {type, whether it is a product (0: sum), outer, n, inner, exclusive,
 //                reverse}
 // Range          {y, start, delta}  {type, count}
@@ -297,7 +303,7 @@ inline void IntegerReduce(Operands o, Parameters p) {
   // The extreme of nothing is the least or greatest number.
   const int64_t least =
       isSigned ? static_cast<int64_t>(~uint64_t(0) << (8 * widthOf(type) - 1)) : 0;
-  const int64_t none = greatest ? least : ~least;
+  const int64_t none = greatest ? least : type == Bool ? 1 : ~least;
   eachLine(p + 2, [&](int64_t from, int64_t to) {
     uint64_t sum = op == ReduceOp::Prod;
     int64_t best = none;
@@ -463,6 +469,90 @@ inline void TopK(Operands o, Parameters p) {
       moveOne(element(o[0], type, to + m * inner), element(x, type, indices[m * inner] * inner),
               widthOf(type));
   });
+}
+
+inline void Unique(Operands o, Parameters p) {
+  const int64_t type = p[0], n = p[1], m = p[2];
+  const bool sorted = p[3] != 0;
+  auto *first = static_cast<int64_t *>(o[1]), *inverse = static_cast<int64_t *>(o[2]),
+       *counts = static_cast<int64_t *>(o[3]), *order = static_cast<int64_t *>(o[5]);
+  const auto compare = [&](int64_t a, int64_t b) {
+    for (int64_t i = 0; i < m; ++i) {
+      const int64_t left = keyAt(o[4], type, a * m + i, INT64_MAX);
+      const int64_t right = keyAt(o[4], type, b * m + i, INT64_MAX);
+      if (left != right)
+        return left < right ? -1 : 1;
+    }
+    return 0;
+  };
+  const auto before = [&](int64_t a, int64_t b) {
+    const int result = compare(a, b);
+    return result ? result < 0 : a < b;
+  };
+  bestOf(order, n, n, 1, before, [](int64_t i, int64_t) { return i; });
+  for (int64_t i = 0, head = 0; i < n; ++i) {
+    if (i == 0 || compare(order[i - 1], order[i]))
+      head = order[i];
+    inverse[order[i]] = head;
+  }
+  int64_t number = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t row = sorted ? order[i] : i, head = inverse[row];
+    if (head == row) {
+      first[number] = row;
+      counts[number] = 0;
+      order[sorted ? i : row] = number++;
+    }
+    inverse[row] = sorted ? number - 1 : order[head];
+    ++counts[inverse[row]];
+  }
+  *static_cast<int64_t *>(o[0]) = number;
+}
+
+/// Elimination with the greatest pivot of each column.
+inline void Det(Operands o, Parameters p) {
+  const int64_t n = p[1];
+  for (int64_t b = 0; b < p[0]; ++b) {
+    auto *a = static_cast<double *>(o[2]);
+    __builtin_memcpy(a, static_cast<const double *>(o[1]) + b * n * n,
+                     static_cast<size_t>(n * n) * sizeof *a);
+    double product = 1;
+    for (int64_t c = 0; c < n; ++c) {
+      int64_t best = c;
+      for (int64_t row = c + 1; row < n; ++row)
+        if (__builtin_fabs(a[row * n + c]) > __builtin_fabs(a[best * n + c]))
+          best = row;
+      const double pivot = a[best * n + c];
+      product *= best == c ? pivot : -pivot;
+      if (pivot == 0)
+        break;
+      for (int64_t i = c; i < n; ++i) {
+        const double other = a[best * n + i];
+        a[best * n + i] = a[c * n + i];
+        a[c * n + i] = other;
+      }
+      for (int64_t row = c + 1; row < n; ++row) {
+        const double factor = a[row * n + c] / pivot;
+        for (int64_t i = c; i < n; ++i)
+          a[row * n + i] -= factor * a[c * n + i];
+      }
+    }
+    static_cast<double *>(o[0])[b] = product;
+  }
+}
+
+inline void F32FromBF16(Operands o, Parameters p) {
+  for (int64_t i = 0; i < p[0]; ++i)
+    static_cast<uint32_t *>(o[0])[i] = uint32_t(static_cast<const uint16_t *>(o[1])[i]) << 16;
+}
+
+inline void BF16FromF32(Operands o, Parameters p) {
+  for (int64_t i = 0; i < p[0]; ++i) {
+    const uint32_t bits = static_cast<const uint32_t *>(o[1])[i];
+    const bool isNan = (bits & 0x7fffffff) > 0x7f800000;
+    const uint32_t rounded = isNan ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
+    static_cast<uint16_t *>(o[0])[i] = static_cast<uint16_t>(rounded >> 16);
+  }
 }
 
 inline void Accumulate(Operands o, Parameters p) {

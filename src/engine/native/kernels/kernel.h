@@ -146,7 +146,8 @@
   X(ReverseSequence) X(Fmod) X(IntegerReduce) X(Accumulate) X(Range) X(ScatterElements) \
   X(ScatterNd) X(IntegerMatMul) X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) \
   X(CoupledProbabilities) X(MaxPool) X(GridSample) X(AttentionWindow) X(LinearAttention) \
-  X(TensorScatter) X(PackBytes) X(QuantizationOf) X(IntegerFunction)
+  X(TensorScatter) X(PackBytes) X(QuantizationOf) X(IntegerFunction) X(Unique) X(Det) X(F32FromBF16) \
+  X(BF16FromF32) X(SuppressOverlaps)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)
 // clang-format on

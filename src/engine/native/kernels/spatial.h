@@ -17,6 +17,10 @@
 // GridSample     {y, x, grid}
 //                {type, batch, channels, positions, dimensions, SampleMode, padding (0 zeros, 1
 //                border, 2 reflection), align corners, three lengths of x}
+// SuppressOverlaps {number int64, selected int64 [batch · classes · n, 3], boxes [batch, n, 4],
+//                scores [batch, classes, n], most int64?, overlap?, least score?, workspace int64
+//                [n]}, floats  {batch, classes, n, whether boxes are given by their centres (0, 1)}
+//                The selected boxes of each class, the best first: batch, class, number.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_SPATIAL_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_SPATIAL_H
 
@@ -29,6 +33,58 @@ enum class SampleMode : int64_t { Nearest, Linear, Cubic };
 } // namespace mlbridge::native
 
 namespace mlbridge::native::kernels {
+
+/// The sides of a box along one of its dimensions.
+struct Side {
+  float low, high;
+};
+inline Side sideOf(const float *box, int dimension, bool isCentred) {
+  const float a = box[dimension], b = box[dimension + 2];
+  if (isCentred)
+    return {a - b / 2, a + b / 2};
+  return a < b ? Side{a, b} : Side{b, a};
+}
+/// The intersection of two boxes divided by their union; 0 if they have none.
+inline float overlapOf(const float *a, const float *b, bool isCentred) {
+  float both = 1, first = 1, second = 1;
+  for (int d = 0; d < 2; ++d) {
+    const Side x = sideOf(a, d, isCentred), y = sideOf(b, d, isCentred);
+    const float common = (x.high < y.high ? x.high : y.high) - (x.low > y.low ? x.low : y.low);
+    both *= common > 0 ? common : 0;
+    first *= x.high - x.low;
+    second *= y.high - y.low;
+  }
+  const float all = first + second - both;
+  return first > 0 && second > 0 && all > 0 ? both / all : 0;
+}
+
+inline void SuppressOverlaps(Operands o, Parameters p) {
+  const int64_t classes = p[1], n = p[2];
+  const auto *boxes = static_cast<const float *>(o[2]), *scores = static_cast<const float *>(o[3]);
+  const int64_t most = o[4] ? *static_cast<const int64_t *>(o[4]) : 0;
+  const float overlap = o[5] ? *static_cast<const float *>(o[5]) : 0;
+  auto *order = static_cast<int64_t *>(o[7]), *selected = static_cast<int64_t *>(o[1]);
+  for (int64_t i = 0; i < p[0] * classes; ++i, scores += n) {
+    const float *box = boxes + i / classes * n * 4;
+    const auto before = [&](int64_t a, int64_t b) {
+      return scores[a] == scores[b] ? a < b : scores[a] > scores[b];
+    };
+    bestOf(order, n, n, 1, before, [](int64_t at, int64_t) { return at; });
+    const int64_t *first = selected;
+    for (int64_t k = 0; k < n && selected - first < 3 * most; ++k) {
+      const int64_t candidate = order[k];
+      bool isKept = !o[6] || scores[candidate] > *static_cast<const float *>(o[6]);
+      for (const int64_t *other = first; isKept && other < selected; other += 3)
+        isKept = !(overlapOf(box + candidate * 4, box + other[2] * 4, p[3] != 0) > overlap);
+      if (!isKept)
+        continue;
+      *selected++ = i / classes;
+      *selected++ = i % classes;
+      *selected++ = candidate;
+    }
+  }
+  *static_cast<int64_t *>(o[0]) = (selected - static_cast<int64_t *>(o[1])) / 3;
+}
 
 inline double realAt(const void *x, int64_t type, int64_t i) {
   return type == Float64 ? static_cast<const double *>(x)[i]

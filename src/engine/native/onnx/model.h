@@ -7,6 +7,14 @@
 
 #include <mlbridge/model.h>
 
+namespace mlbridge::native {
+
+/// The type of values inside of a network that are bfloat16; inputs and outputs are float32.
+constexpr auto BFloat16 = static_cast<ElementType>(14);
+inline bool isHalf(ElementType type) { return type == ElementType::Float16 || type == BFloat16; }
+
+} // namespace mlbridge::native
+
 namespace mlbridge::native::onnx {
 
 using engine::onnx::Attribute, engine::onnx::DataType, engine::onnx::Function, engine::onnx::Graph,

@@ -102,6 +102,9 @@ void normalize(ElementType type, Buffer &bytes) {
 } // namespace
 
 std::optional<ElementType> elementType(DataType type) {
+  constexpr DataType OnnxBFloat16{16};
+  if (type == OnnxBFloat16)
+    return BFloat16;
   const std::optional<ElementType> known = engine::fromOnnx(static_cast<int32_t>(type));
   return known == ElementType::String ? std::nullopt : known;
 }

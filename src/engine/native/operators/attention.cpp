@@ -209,16 +209,16 @@ Value *modified(Lowering &l, const char *attribute, Value *x) {
 /// The softmax of the scores in another type, rounded to it.
 Value *probabilities(Lowering &l, Value *scores, ElementType type, bool isModified) {
   const ElementType own = scores->type;
-  const bool isHalf = type == ElementType::Float16;
+  const bool isNarrow = isHalf(type);
   Value *x = cast(l, scores, type);
   if (isModified)
     x = modified(l, "score_mod", x);
-  if (isHalf)
+  if (isNarrow)
     x = cast(l, x, ElementType::Float32);
   Value *y = l.make(x->type, x->shape);
   const int64_t keys = x->shape.back();
   l.emit(pick(KernelId::SoftmaxF32, x->type), {y}, {x}, {keys ? count(x) / keys : 0, keys, 1});
-  y = isHalf ? cast(l, y, type) : y;
+  y = isNarrow ? cast(l, y, type) : y;
   if (isModified)
     y = modified(l, "prob_mod", y);
   return cast(l, y, own);

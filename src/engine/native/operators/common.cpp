@@ -131,17 +131,17 @@ Value *cast(Lowering &l, Value *x, ElementType type) {
     const int64_t zero = 0;
     return logicalNot(l, compare(l, CompareOp::Equal, x, l.constant(x->type, {}, &zero)));
   }
-  const bool widens = x->type == ElementType::Float16 && type != ElementType::Float32;
-  if (widens) // which is exact
+  if (isHalf(x->type) && type != ElementType::Float32) // which is exact
     x = cast(l, x, ElementType::Float32);
-  // From double a half is rounded once; integers that aren't exact in float32 become infinite.
-  if (type == ElementType::Float16 && !isFloat(x->type))
+  // From double a float16 is rounded once, as in ONNX Runtime, and a bfloat16 twice. Integers that
+  // aren't exact in float32 become an infinite float16.
+  if ((type == ElementType::Float16 && !isFloat(x->type)) ||
+      (type == BFloat16 && x->type != ElementType::Float32))
     x = cast(l, x, ElementType::Float32);
   Value *y = l.make(type, x->shape);
-  if (x->type == ElementType::Float16)
-    l.emit(KernelId::F32FromF16, {y}, {x}, {count(x)});
-  else if (x->type == ElementType::Float32 && type == ElementType::Float16)
-    l.emit(KernelId::F16FromF32, {y}, {x}, {count(x)});
+  if (isHalf(x->type) || type == BFloat16 ||
+      (x->type == ElementType::Float32 && type == ElementType::Float16))
+    l.emit(halfKernel(isHalf(x->type) ? x->type : type, isHalf(x->type)), {y}, {x}, {count(x)});
   else if (!isFloat(x->type) && !isFloat(type) && width(x) == width(y))
     l.emit(KernelId::Copy, {y}, {x}, {count(x) * width(x)});
   else
@@ -230,7 +230,7 @@ Value *where(Lowering &l, Value *condition, Value *a, Value *b) {
 }
 
 Value *compare(Lowering &l, CompareOp op, Value *a, Value *b) {
-  if (a->type == ElementType::Float16 && b->type == a->type) {
+  if (isHalf(a->type) && b->type == a->type) {
     a = cast(l, a, ElementType::Float32);
     b = cast(l, b, ElementType::Float32);
   }

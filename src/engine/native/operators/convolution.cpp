@@ -130,8 +130,11 @@ bool readWindowOf(Lowering &l, const Value *x, const Value *w, Sliding &s) {
 }
 
 Status conv(Lowering &l) {
-  Value *y = convolution(l, l.in(0), l.in(1), l.in(2));
-  return y ? l.give(y) : l.status();
+  Sliding s;
+  int64_t groups = 0;
+  if (!readConvolution(l, l.in(0), l.in(1), l.in(2), s, groups))
+    return l.status();
+  return l.give(convolve(l, l.in(0), l.in(1), l.in(2), s, groups));
 }
 
 /// A convolution of the input, spread by the strides, with the window reversed.
@@ -260,9 +263,9 @@ Status col2Im(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    {"Conv", 1, "TTt", Reals, 1, true, conv, MLBRIDGE_CONV},
+    {"Conv", 1, "TTt", Reals, 1, true, conv, MLBRIDGE_WINDOW " group"},
     {"ConvTranspose", 1, "TTt", Reals, 1, true, convTranspose,
-     MLBRIDGE_CONV " output_padding output_shape"},
+     MLBRIDGE_WINDOW " group output_padding output_shape"},
     {"CausalConvWithState", 27, "TTtt", Reals, 2, true, causalConvWithState, "activation"},
     {"Col2Im", 18, "TLL", Reals, 1, true, col2Im, "dilations pads strides", 6},
 };
@@ -340,6 +343,13 @@ bool readPads(Lowering &l, Sliding &s, bool roundsUp) {
   return true;
 }
 
+bool readConvolution(Lowering &l, const Value *x, const Value *weights, const Value *bias,
+                     Sliding &s, int64_t &groups) {
+  groups = l.integer("group", 1);
+  return fit(l, x, weights, bias, groups, false) && readWindowOf(l, x, weights, s) &&
+         readPads(l, s, false);
+}
+
 Value *windows(Lowering &l, Value *x, const Sliding &s, const Shape &shape, Value *weights,
                Value *bias, int64_t outputs) {
   const int64_t fill = weights ? 0
@@ -381,14 +391,6 @@ Value *convolve(Lowering &l, Value *x, Value *w, Value *bias, const Sliding &s, 
   }
   l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(k));
   return y;
-}
-
-Value *convolution(Lowering &l, Value *x, Value *w, Value *bias) {
-  const int64_t groups = l.integer("group", 1);
-  Sliding s;
-  if (!fit(l, x, w, bias, groups, false) || !readWindowOf(l, x, w, s) || !readPads(l, s, false))
-    return nullptr;
-  return convolve(l, x, w, bias, s, groups);
 }
 
 const Span<const Operator> ConvolutionOperators = Table;

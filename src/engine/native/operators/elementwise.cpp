@@ -93,7 +93,7 @@ Status isInf(Lowering &l) {
   if (!negative && !positive)
     return l.give(allOf(l, 0));
   Value *x = l.in(0);
-  if (x->type == ElementType::Float16)
+  if (isHalf(x->type))
     x = cast(l, x, ElementType::Float32);
   if (negative && positive)
     x = unary(l, KernelId::AbsF32, x);

@@ -41,11 +41,13 @@ Status fusedGemm(Lowering &l) {
 
 /// A convolution, plus a tensor, in an activation.
 Status fusedConv(Lowering &l) {
-  Value *y = convolution(l, l.in(0), l.in(1), l.in(2)), *other = l.in(3);
-  if (!y)
+  Sliding s;
+  int64_t groups = 0;
+  if (!readConvolution(l, l.in(0), l.in(1), l.in(2), s, groups))
     return l.status();
-  if (other)
-    y = binary(l, KernelId::AddF32, y, other);
+  Value *y = convolve(l, l.in(0), l.in(1), l.in(2), s, groups);
+  if (l.in(3))
+    y = binary(l, KernelId::AddF32, y, l.in(3));
   const int which = choice(l, "activation", Activations);
   const std::vector<float> &given = l.reals("activation_params");
   const float *parameters = given.size() == 2 ? given.data() : Fallback[which];
@@ -108,7 +110,7 @@ constexpr Operator Table[] = {
     {"FusedGemm", 1, "TTt", Reals, 1, true, fusedGemm,
      "activation activation_alpha activation_beta activation_gamma alpha beta transA transB"},
     {"FusedConv", 1, "TTtt", Real16 | Real32, 1, true, fusedConv,
-     MLBRIDGE_CONV " activation activation_params"},
+     MLBRIDGE_WINDOW " activation activation_params group"},
     {"FusedMatMul", 1, "TT", Reals, 1, true, fusedMatMul,
      "alpha transA transB transBatchA transBatchB"},
     {"Gelu", 1, "T", Reals, 1, true, gelu<KernelId::GeluF32>},

@@ -312,9 +312,22 @@ Status rnn(Lowering &l) { return recurrent(l, {KernelId::RnnF32, 1, 1, "tanh", "
 
 #define MLBRIDGE_RECURRENT                                                                         \
   "activations activation_alpha activation_beta clip direction hidden_size layout"
+Status det(Lowering &l) {
+  Value *x = l.in(0);
+  const int64_t n = x->rank() < 2 ? -1 : x->shape.back();
+  if (n < 0 || x->shape[x->rank() - 2] != n)
+    return l.invalid("it takes square matrices, not ", x->shape);
+  const Shape shape(x->shape.begin(), x->shape.end() - 2);
+  Value *y = l.make(ElementType::Float64, shape);
+  l.emit(KernelId::Det, {y}, {cast(l, x, y->type), l.make(y->type, {n, n})}, {count(y), n});
+  l.planner.countMultiplyAdds(x->count * static_cast<uint64_t>(n));
+  return l.give(cast(l, y, x->type));
+}
+
 constexpr Operator Table[] = {
     {"Gemm", 7, "TTt", Numbers, 1, true, gemm, "alpha beta transA transB"},
     {"MatMul", 1, "TT", Numbers, 1, true, matmulNode},
+    {"Det", 11, "T", Reals, 1, true, det},
     {"LSTM", 7, "TTTtattt", Reals, 3, true, lstm, MLBRIDGE_RECURRENT " input_forget"},
     {"GRU", 7, "TTTtat", Reals, 2, true, gru, MLBRIDGE_RECURRENT " linear_before_reset"},
     {"RNN", 7, "TTTtat", Reals, 2, true, rnn, MLBRIDGE_RECURRENT},

@@ -402,7 +402,7 @@ bool reductionOf(Lowering &l, ScatterOp &op) {
 }
 
 bool canReduce(Lowering &l, const Value *x, ScatterOp op) {
-  if (op == ScatterOp::None || (x->type != ElementType::Bool && x->type != ElementType::Float16))
+  if (op == ScatterOp::None || (x->type != ElementType::Bool && !isHalf(x->type)))
     return true;
   return l.unsupported("a reduction of ", name(x->type));
 }
@@ -515,6 +515,33 @@ Status compress(Lowering &l) {
                 {at.outer, at.n, at.inner * width(x), length});
 }
 
+Status unique(Lowering &l) {
+  Value *x = l.in(0);
+  if (!l.attribute("axis"))
+    x = l.view(x, {count(x)});
+  Along at;
+  if (!readAxis(l, x, 0, at))
+    return l.status();
+  Integers order = allAxes(x->rank());
+  std::rotate(order.begin(), order.begin() + static_cast<ptrdiff_t>(at.axis),
+              order.begin() + static_cast<ptrdiff_t>(at.axis) + 1);
+  const auto integers = [&] { return l.make(ElementType::Int64, {at.n}); };
+  Value *number = l.make(ElementType::Int64, {}), *first = integers(), *inverse = integers(),
+        *counts = integers();
+  l.emit(KernelId::Unique, {number, first, inverse, counts}, {transpose(l, x, order), integers()},
+         {code(x->type), at.n, at.outer * at.inner, l.integer("sorted", 1) != 0});
+  Shape shape = x->shape;
+  if (!l.read(number, shape[at.axis]))
+    return l.status();
+  const int64_t n = shape[at.axis];
+  Value *y = l.output(0, x->type, shape);
+  l.setResult(1, l.view(first, {n}));
+  l.setResult(2, inverse);
+  l.setResult(3, l.view(counts, {n}));
+  return l.emit(KernelId::Gather, {y}, {x, l.results[1], l.fault()},
+                {at.outer, at.n, at.inner * width(x), n});
+}
+
 constexpr Operator Table[] = {
     {"Transpose", 1, "T", Fixed, 1, false, transposeNode, "perm"},
     {"Expand", 8, "TL", Fixed, 1, false, expandNode, "", 2},
@@ -537,6 +564,7 @@ constexpr Operator Table[] = {
     {"ScatterND", 11, "TLT", Fixed, 1, true, scatterNd, "reduction"},
     {"OneHot", 9, "TAA", Numbers, 1, false, oneHot, "axis", 2},
     {"NonZero", 9, "T", Fixed, 1, false, nonZero, "", SelfDeciding},
+    {"Unique", 11, "T", Fixed, 4, true, unique, "axis sorted", SelfDeciding},
     {"Compress", 9, "TB", Fixed, 1, false, compress, "axis", 2},
 };
 

@@ -77,6 +77,54 @@ Status maxPool(Lowering &l) {
   return l.status();
 }
 
+/// Puts elements back to where MaxPool found them.
+Status maxUnpool(Lowering &l) {
+  Value *x = l.in(0), *indices = l.in(1);
+  Sliding s;
+  if (!readSliding(l, x, l.list("kernel_shape"), s) || !readPadList(l, s))
+    return l.status();
+  for (size_t i = s.first; i < 3; ++i)
+    s.out[i] = (s.in[i] - 1) * s.strides[i] + s.window[i] - s.before[i] - s.after[i];
+  const Shape inner = s.shape(x->shape[0], x->shape[1]);
+  Shape shape = inner;
+  if (l.in(2) && !l.read(l.in(2), shape))
+    return l.status();
+  bool fits = indices->shape == x->shape && shape.size() == inner.size();
+  for (size_t i = 0; fits && i < inner.size(); ++i)
+    fits = inner[i] >= 0 && inner[i] <= shape[i];
+  if (!fits)
+    return l.invalid("its indices ", indices->shape, " and output ", shape, " don't fit ", inner);
+  Value *zero = l.constantReal(x->type, 0), *y = fill(l, x->type, inner, zero);
+  l.emit(KernelId::ScatterNd, {y}, {x, indices, l.fault()},
+         {code(x->type), number(ScatterOp::None), count(x), 1, 1, count(y), 1});
+  if (shape == inner)
+    return l.give(y);
+  Value *whole = fill(l, x->type, shape, zero);
+  place(l, whole, y, Integers(shape.size()));
+  return l.give(whole);
+}
+
+Status nonMaxSuppression(Lowering &l) {
+  const Value *boxes = l.in(0), *scores = l.in(1);
+  const int64_t center = l.integer("center_point_box", 0);
+  if (boxes->rank() != 3 || scores->rank() != 3 || boxes->shape[2] != 4 ||
+      scores->shape[0] != boxes->shape[0] || scores->shape[2] != boxes->shape[1] ||
+      (center != 0 && center != 1))
+    return misfit(l, "boxes [batch, n, 4] and scores [batch, classes, n]");
+  for (size_t i = 2; i < 5; ++i)
+    if (l.in(i) && (l.in(i)->count != 1 || (i > 2 && l.in(i)->type != ElementType::Float32)))
+      return l.invalid("its input ", i, " is ", name(l.in(i)->type), l.in(i)->shape);
+  const int64_t n = boxes->shape[1];
+  Value *number = l.make(ElementType::Int64, {});
+  Value *selected = l.make(ElementType::Int64, {count(scores), 3});
+  l.emit(KernelId::SuppressOverlaps, {number, selected},
+         {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.make(ElementType::Int64, {n})},
+         {scores->shape[0], scores->shape[1], n, center});
+  l.planner.countMultiplyAdds(scores->count * static_cast<uint64_t>(n));
+  int64_t found = 0;
+  return l.read(number, found) ? l.give(l.view(selected, {found, 3})) : l.status();
+}
+
 /// The power and root around a sum: of absolute values, to the p.
 struct Norm {
   double p;
@@ -152,6 +200,9 @@ Status lrn(Lowering &l) {
 constexpr Operator Table[] = {
     {"AveragePool", 1, "T", Reals, 1, true, averagePool, MLBRIDGE_POOL " count_include_pad"},
     {"MaxPool", 1, "T", Numbers, 2, true, maxPool, MLBRIDGE_POOL " storage_order"},
+    {"MaxUnpool", 9, "TLl", Reals, 1, true, maxUnpool, "kernel_shape pads strides", 4},
+    {"NonMaxSuppression", 10, "TTlaa", Real32, 1, false, nonMaxSuppression, "center_point_box",
+     SelfDeciding},
     {"LpPool", 1, "T", Reals, 1, true, lpPool, MLBRIDGE_POOL " p"},
     {"GlobalAveragePool", 1, "T", Reals, 1, true,
      globalPool<KernelId::ReduceMeanF32, ReduceOp::Mean>},

@@ -14,9 +14,6 @@ namespace {
 /// Positions of IntegerGemm's operands and parameters.
 enum : size_t { ScaleOperand = 5, BiasOperand = 6, IsFloat = 5, ScaleStride = 8, BiasStride = 9 };
 
-/// One function for all of these messages.
-Refused lacks(Lowering &l, std::string_view what) { return l.unsupported(what); }
-
 bool isByte(const Value *v) { return sizeOf(v->type) == 1 && v->type != ElementType::Bool; }
 
 /// How Quantize and Dequantize walk, from their parameters' second on.
@@ -64,6 +61,9 @@ Value *scaled(Lowering &l, KernelId kernel, ElementType to, Value *x, Value *sca
               const Integers &walk) {
   Value *y = l.make(to, x->shape);
   const ElementType whole = kernel == KernelId::Quantize ? to : x->type;
+  if (scale->type != ElementType::Float32 || (zero && zero->type != whole))
+    l.invalid("it has a scale of ", name(scale->type), " and a zero point of another type than ",
+              name(whole));
   l.emit(kernel, {y}, {x, scale, zero}, joined({code(whole)}, walk));
   return y;
 }
@@ -147,6 +147,9 @@ Value *multiplyBytes(Lowering &l, Value *a, Value *b, Value *zeroA, Value *zeroB
       return l.unsupported("a product of ", name(a->type), " and ", name(b->type)), nullptr;
   if ((zeroA && zeroA->type != a->type) || (zeroB && zeroB->type != b->type))
     return l.invalid("its zero points are of other types than its matrices"), nullptr;
+  for (const Value *v : {scale, bias})
+    if (v && v->type != ElementType::Float32)
+      return l.unsupported("a scale or bias of ", name(v->type)), nullptr;
   for (Value **zero : {&zeroA, &zeroB})
     if (*zero && (*zero)->isConstant()) {
       const uint8_t *bytes = (*zero)->constantBytes();
@@ -162,10 +165,10 @@ Value *multiplyBytes(Lowering &l, Value *a, Value *b, Value *zeroA, Value *zeroB
   };
   if (zeroA && zeroA->count != 1 &&
       (count(zeroA) != f.m || (zeroA->rank() > 1 && zeroA->shape[zeroA->rank() - 2] != f.m)))
-    return lacks(l, "zero points of another shape than a scalar's or rows'"), nullptr;
+    return l.unsupported("zero points of another shape than a scalar's or rows'"), nullptr;
   for (const Value *v : {zeroB, scale, bias})
     if (!isOneOr(v, f.n))
-      return lacks(l, "scales or zero points of another shape than a scalar's or columns'"),
+      return l.unsupported("scales or zero points of another shape than a scalar's or columns'"),
              nullptr;
   const auto isVector = [](const Value *v) { return int64_t{v && v->count != 1}; };
   const int64_t matrices = product(f.batchB->shape, 0, f.batchB->rank());
@@ -198,6 +201,8 @@ Value *multiplyBytes(Lowering &l, Value *a, Value *b, Value *zeroA, Value *zeroB
 
 /// The product of two scales, of which the second may be one for each column.
 Value *scaleOf(Lowering &l, Value *a, Value *b) {
+  if (a->type != b->type || a->type != ElementType::Float32)
+    return l.unsupported("scales of ", name(a->type), " and ", name(b->type)), a;
   if (!a->isConstant() || !b->isConstant() || a->count != 1)
     return binary(l, KernelId::MulF32, a, b);
   std::vector<float> scales(b->count);
@@ -207,6 +212,71 @@ Value *scaleOf(Lowering &l, Value *a, Value *b) {
   for (float &scale : scales)
     scale *= one;
   return l.constantOf<float>(b->shape, scales);
+}
+
+/// The sums of a convolution of bytes as int32; null on failure.
+Value *convolveBytes(Lowering &l, Value *x, Value *w, Value *zeroX, Value *zeroW) {
+  constexpr int64_t MostExact = (int64_t(1) << 24) / (255 * 255); // of a sum in float32
+  Sliding s;
+  int64_t groups = 0;
+  if (!readConvolution(l, x, w, nullptr, s, groups))
+    return nullptr;
+  const int64_t batch = x->shape[0], channels = x->shape[1], outputs = w->shape[0], taps = s.taps(),
+                k = channels / groups * taps, m = outputs / groups;
+  if (!isByte(x) || !isByte(w) || (zeroX && (zeroX->type != x->type || zeroX->count != 1)) ||
+      (zeroW && (zeroW->type != w->type || (zeroW->count != 1 && count(zeroW) != outputs))))
+    return l.unsupported("a convolution of ", name(x->type), " and ", name(w->type),
+                         " with these zero points"),
+           nullptr;
+  const Shape shape = s.shape(batch, outputs);
+  if (k <= MostExact) {
+    const auto centered = [&](Value *v, Value *zero) {
+      v = cast(l, v, ElementType::Float32);
+      Shape each(zero ? v->rank() : 0, 1);
+      if (zero)
+        each[0] = count(zero);
+      return zero ? binary(l, KernelId::SubF32, v, l.view(cast(l, zero, v->type), each)) : v;
+    };
+    Value *weights = centered(w, zeroW);
+    l.planner.foldNode();
+    return cast(l, convolve(l, centered(x, zeroX), weights, nullptr, s, groups),
+                ElementType::Int32);
+  }
+  // The windows as rows of a matrix, of the input with its padding.
+  Triple in;
+  for (size_t i = 0; i < 3; ++i)
+    in[i] = s.before[i] + s.in[i] + s.after[i];
+  const int64_t zero = 0, plane = in[0] * in[1] * in[2];
+  Value *padded = fill(l, x->type, {batch * channels, in[0], in[1], in[2]},
+                       zeroX ? zeroX : l.constant(x->type, {}, &zero));
+  place(l, padded, l.view(x, {batch * channels, s.in[0], s.in[1], s.in[2]}),
+        {0, s.before[0], s.before[1], s.before[2]});
+  const Triple apart = {in[1] * in[2], in[2], 1};
+  Integers strides{channels * plane};
+  Shape lengths{batch};
+  for (size_t i = 0; i < 3; ++i) {
+    lengths.push_back(s.out[i]);
+    strides.push_back(s.strides[i] * apart[i]);
+  }
+  lengths.push_back(channels / groups);
+  strides.push_back(plane);
+  for (size_t i = 0; i < 3; ++i) {
+    lengths.push_back(s.window[i]);
+    strides.push_back(s.dilations[i] * apart[i]);
+  }
+  const int64_t rows = s.positions();
+  Value *y = l.make(ElementType::Int32, {batch, outputs, rows});
+  for (int64_t g = 0; g < groups && l.status(); ++g) {
+    Value *columns = l.view(strided(l, padded, lengths, strides, g * (channels / groups) * plane),
+                            {batch * rows, k});
+    Value *zeros =
+        zeroW && zeroW->count != 1 ? l.view(zeroW, {m}, static_cast<uint64_t>(g * m)) : zeroW;
+    Value *sums = multiplyBytes(l, columns, l.view(w, {m, k}, static_cast<uint64_t>(g * m * k)),
+                                zeroX, zeros, nullptr, nullptr, true);
+    if (sums)
+      place(l, y, transpose(l, l.view(sums, {batch, rows, m}), {0, 2, 1}), {0, g * m, 0});
+  }
+  return l.view(y, shape);
 }
 
 Status give(Lowering &l, Value *y) { return y ? l.give(y) : l.status(); }
@@ -222,12 +292,38 @@ Status matMulInteger(Lowering &l) {
 Status qLinearMatMul(Lowering &l) {
   Value *scale = l.in(6), *zero = l.in(7);
   if (scale->count != 1 || zero->count != 1 || l.in(1)->count != 1)
-    return lacks(l, "scales for each row");
+    return l.unsupported("scales for each row");
   if (!isByte(zero))
     return l.unsupported("a product of the type ", name(zero->type));
   Value *y =
       multiplyBytes(l, l.in(0), l.in(3), l.in(2), l.in(5), scaleOf(l, l.in(1), l.in(4)), nullptr);
   return y ? l.give(quantize(l, y, scale, zero, zero->type)) : l.status();
+}
+
+Status convInteger(Lowering &l) {
+  return give(l, convolveBytes(l, l.in(0), l.in(1), l.in(2), l.in(3)));
+}
+
+/// {X, scale, zero, W, scale, zero, scale of the result, zero of the result, bias?}
+Status qLinearConv(Lowering &l) {
+  Value *scale = l.in(6), *zero = l.in(7), *bias = l.in(8);
+  Value *y = convolveBytes(l, l.in(0), l.in(3), l.in(2), l.in(5));
+  if (!y)
+    return l.status();
+  const int64_t outputs = y->shape[1];
+  if (scale->count != 1 || zero->count != 1 || l.in(1)->count != 1 || !isByte(zero) ||
+      (l.in(4)->count != 1 && count(l.in(4)) != outputs))
+    return l.unsupported("scales or zero points of this shape or type");
+  if (bias && (bias->type != y->type || bias->shape != Shape{outputs}))
+    return l.invalid("its bias is ", name(bias->type), bias->shape);
+  Shape each(y->rank(), 1);
+  each[1] = outputs;
+  if (bias)
+    y = integerBinary(l, IntegerOp::Add, y, l.view(bias, each));
+  each[1] = count(l.in(4));
+  y = binary(l, KernelId::MulF32, cast(l, y, ElementType::Float32),
+             l.view(scaleOf(l, l.in(1), l.in(4)), each));
+  return l.give(quantize(l, y, scale, zero, zero->type));
 }
 
 // ---- of ONNX Runtime ----------------------------------------------------------------------------
@@ -246,14 +342,14 @@ Status dynamicQuantizeMatMul(Lowering &l) {
 Status qGemm(Lowering &l) {
   Value *c = l.in(6), *scale = l.in(7), *zero = l.in(8);
   if (l.integer("transA", 0) != 0 || l.real("alpha", 1) != 1)
-    return lacks(l, "transA, or alpha other than 1");
+    return l.unsupported("transA, or alpha other than 1");
   Value *factor = scaleOf(l, l.in(1), l.in(4)), *bias = nullptr;
   if (c) // it has the scale of the sums
     bias = binary(l, KernelId::MulF32, cast(l, c, ElementType::Float32), factor);
   Value *y = multiplyBytes(l, l.in(0), l.in(3), l.in(2), l.in(5), factor, bias,
                            l.integer("transB", 0) != 0);
   if (y && scale && (scale->count != 1 || (zero && !isByte(zero))))
-    return lacks(l, "a scale for each row, or a zero point that is no byte");
+    return l.unsupported("a scale for each row, or a zero point that is no byte");
   if (y && scale)
     y = quantize(l, y, scale, zero, zero ? zero->type : ElementType::UInt8);
   return give(l, y);
@@ -267,62 +363,18 @@ template <bool IsFirst> Status qLinear(Lowering &l) {
   const size_t end = IsFirst ? given.size() : result;
   for (size_t i = 0; i < given.size(); ++i)
     if (given[i] && given[i]->count != 1 && (i < from || i >= end || (i - from) % 3))
-      return lacks(l, "scales that aren't scalars");
+      return l.unsupported("scales that aren't scalars");
   const std::string_view name = l.node.op.substr(std::string_view("QLinear").size());
   const Operator *op = findOperator("", name, l.integer("opset", 13));
   if (!op || l.integer("channels_last", 0) != 0 || (end - from) % 3)
-    return lacks(l, "this way of it");
+    return l.unsupported("this way of it");
   l.inputs.clear();
   for (size_t i = from; i < end; i += 3)
     l.inputs.push_back(dequantize(l, given[i], given[i + 1], given[i + 2]));
-  if (!op->lower(l))
+  if (!l.status() || !op->lower(l))
     return l.status();
   Value *zero = result + 1 < given.size() ? given[result + 1] : nullptr;
   return l.give(quantize(l, l.results[0], given[result], zero, (zero ? zero : given[from])->type));
-}
-
-// ---- convolutions -------------------------------------------------------------------------------
-
-/// One number for all outputs, or one for each, as [outputs, 1, …]; null on failure.
-Value *ofOutputs(Lowering &l, Value *v, int64_t outputs, size_t rank) {
-  if (!v || v->count == 1)
-    return v;
-  if (count(v) != outputs)
-    return lacks(l, "scales or zeros that are neither scalars nor the outputs'"), nullptr;
-  Shape shape(rank, 1);
-  shape[0] = outputs;
-  return l.view(v, shape);
-}
-
-/// A convolution of bytes without their zeros, in floats, which hold the sums; null on failure.
-Value *convolveBytes(Lowering &l, Value *x, Value *w, Value *zeroX, Value *zeroW, Value *bias) {
-  constexpr int64_t Most = (1 << 24) / (255 * 255); // products that a float32 holds
-  if (!isByte(x) || !isByte(w) || w->rank() == 0 || (zeroX && zeroX->count != 1))
-    return lacks(l, "a convolution of other types, or with a zero for each row"), nullptr;
-  const int64_t outputs = w->shape[0];
-  const bool isLong = count(w) > Most * outputs;
-  const auto shifted = [&](Value *v, Value *zero) {
-    const ElementType real = isLong ? ElementType::Float64 : ElementType::Float32;
-    v = v ? cast(l, v, real) : v;
-    return zero ? binary(l, KernelId::SubF32, v, cast(l, zero, real)) : v;
-  };
-  zeroW = ofOutputs(l, zeroW, outputs, w->rank());
-  return convolution(l, shifted(x, zeroX), shifted(w, zeroW), shifted(bias, nullptr));
-}
-Status convInteger(Lowering &l) {
-  Value *y = convolveBytes(l, l.in(0), l.in(1), l.in(2), l.in(3), nullptr);
-  return y ? l.give(cast(l, y, ElementType::Int32)) : l.status();
-}
-Status qLinearConv(Lowering &l) {
-  Value *y = convolveBytes(l, l.in(0), l.in(3), l.in(2), l.in(5), l.in(8));
-  Value *scale = l.in(6), *zero = l.in(7);
-  if (!y)
-    return l.status();
-  Value *factor = ofOutputs(l, scaleOf(l, l.in(1), l.in(4)), y->shape[1], y->rank() - 1);
-  if (!factor || scale->count != 1 || zero->count != 1 || !isByte(zero))
-    return lacks(l, "scales that aren't scalars");
-  y = binary(l, KernelId::MulF32, cast(l, y, ElementType::Float32), factor);
-  return l.give(quantize(l, y, scale, zero, zero->type));
 }
 
 constexpr Operator Table[] = {
@@ -332,9 +384,9 @@ constexpr Operator Table[] = {
      "axis block_size output_dtype"},
     {"DynamicQuantizeLinear", 11, "T", Real32, 3, false, dynamicQuantizeLinear},
     {"MatMulInteger", 10, "AAaa", Fixed, 1, false, matMulInteger},
+    {"ConvInteger", 10, "AAaa", Fixed, 1, false, convInteger, MLBRIDGE_WINDOW " group"},
+    {"QLinearConv", 10, "AAAAAAAAa", Fixed, 1, false, qLinearConv, MLBRIDGE_WINDOW " group"},
     {"QLinearMatMul", 10, "AAAAAAAA", Fixed, 1, true, qLinearMatMul},
-    {"ConvInteger", 10, "AAaa", Fixed, 1, false, convInteger, MLBRIDGE_CONV},
-    {"QLinearConv", 10, "AAAAAAAAa", Fixed, 1, false, qLinearConv, MLBRIDGE_CONV},
 };
 constexpr Operator RuntimeTable[] = {
     {"QuantizeLinear", 1, "TAa", Real16 | Real32, 1, true, quantizeLinear, "axis"},

@@ -180,11 +180,11 @@ template <bool Product> Status accumulate(Lowering &l) {
                 {code(x->type), Product, at.outer, at.n, at.inner, exclusive, reverse});
 }
 
-#define MLBRIDGE_REDUCE(name, op)                                                                  \
+#define MLBRIDGE_REDUCE(name, op, types)                                                           \
   {#name,                                                                                          \
    1,                                                                                              \
    "Tl",                                                                                           \
-   Numbers,                                                                                        \
+   types,                                                                                          \
    1,                                                                                              \
    true,                                                                                           \
    reduceNode<KernelId::name##F32, ReduceOp::op>,                                                  \
@@ -332,16 +332,16 @@ Status lpNormalization(Lowering &l) {
 }
 
 constexpr Operator Table[] = {
-    MLBRIDGE_REDUCE(ReduceSum, Sum),
-    MLBRIDGE_REDUCE(ReduceMean, Mean),
-    MLBRIDGE_REDUCE(ReduceMax, Max),
-    MLBRIDGE_REDUCE(ReduceMin, Min),
-    MLBRIDGE_REDUCE(ReduceProd, Prod),
-    MLBRIDGE_REDUCE(ReduceL1, L1),
-    MLBRIDGE_REDUCE(ReduceL2, Sum),
-    MLBRIDGE_REDUCE(ReduceLogSum, Sum),
-    MLBRIDGE_REDUCE(ReduceLogSumExp, Sum),
-    MLBRIDGE_REDUCE(ReduceSumSquare, SumSquare),
+    MLBRIDGE_REDUCE(ReduceSum, Sum, Numbers),
+    MLBRIDGE_REDUCE(ReduceMean, Mean, Numbers),
+    MLBRIDGE_REDUCE(ReduceMax, Max, Fixed),
+    MLBRIDGE_REDUCE(ReduceMin, Min, Fixed),
+    MLBRIDGE_REDUCE(ReduceProd, Prod, Numbers),
+    MLBRIDGE_REDUCE(ReduceL1, L1, Numbers),
+    MLBRIDGE_REDUCE(ReduceL2, Sum, Numbers),
+    MLBRIDGE_REDUCE(ReduceLogSum, Sum, Numbers),
+    MLBRIDGE_REDUCE(ReduceLogSumExp, Sum, Numbers),
+    MLBRIDGE_REDUCE(ReduceSumSquare, SumSquare, Numbers),
     {"ArgMax", 1, "T", Numbers, 1, true, arg<true>, "axis keepdims select_last_index"},
     {"ArgMin", 1, "T", Numbers, 1, true, arg<false>, "axis keepdims select_last_index"},
     {"TopK", 1, "Tl", Numbers, 2, true, topK, "axis k largest sorted", 2},

@@ -9,6 +9,9 @@
 
 namespace mlbridge::native {
 
+/// The attributes of all windows.
+#define MLBRIDGE_WINDOW "auto_pad dilations kernel_shape pads strides"
+
 /// One number for each of three dimensions, the first ones of which may be missing.
 using Triple = std::array<int64_t, 3>;
 
@@ -36,6 +39,11 @@ bool readPads(Lowering &l, Sliding &s, bool roundsUp);
 /// The attributes 'pads', of as many dimensions as there are.
 bool readPadList(Lowering &l, Sliding &s);
 
+/// Reads a convolution of x [N, C, lengths] with weights [O, C / groups, window], and a bias or
+/// null.
+bool readConvolution(Lowering &l, const Value *x, const Value *weights, const Value *bias,
+                     Sliding &s, int64_t &groups);
+
 /// The greatest elements of windows of x [planes, lengths], or with weights [period, taps] the sums
 /// of their products, to which a bias [period] is added. Result i reads plane i / `outputs`.
 Value *windows(Lowering &l, Value *x, const Sliding &s, const Shape &shape, Value *weights,
@@ -45,11 +53,6 @@ Value *windowSums(Lowering &l, Value *x, const Sliding &s, const Shape &shape);
 /// x [N, C, lengths] with weights [O, C / groups, window], and a bias [O] or null.
 Value *convolve(Lowering &l, Value *x, Value *weights, Value *bias, const Sliding &s,
                 int64_t groups);
-/// The same with the attributes of Conv, which are checked; null on failure.
-Value *convolution(Lowering &l, Value *x, Value *weights, Value *bias);
-
-#define MLBRIDGE_WINDOW "auto_pad dilations kernel_shape pads strides"
-#define MLBRIDGE_CONV MLBRIDGE_WINDOW " group"
 
 } // namespace mlbridge::native
 
