@@ -24,7 +24,7 @@ REPORTS = (
     *(f"bench/{name}" for name in ("round-trip", "ask", "batching", "gym")),
     *("experiments/deployment", "experiments/loop-distribution", "bench/attacks", "bench/episodes"),
     *("programs/own-builds/served", "bench/phase-ordering", "bench/llvm-advice"),
-    *("bench/in-process", "bench/operators", "bench/footprint"),
+    *("bench/in-process", "bench/operators", "bench/generated-c", "bench/footprint"),
     *("test/interop", "test/faults", "nightly/faults"),
     *("test/onnx-node-tests", "test/random-networks", "nightly/random-networks"),
     *("nightly/random-aliases", "nightly/torch-exports", "nightly/outside", "test/summary"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from onnxruntime.quantization import (
 )
 
 import mlbridge
-from mlbridge import cli
+from mlbridge import cli, errors
 
 Array = np.ndarray[Any, Any]
 WAYS = ("dynamic", "QDQ", "QOperator")
@@ -56,6 +56,35 @@ def network(pick: random.Random) -> onnx.ModelProto:
         for name, width in (("x", widths[0]), ("y", widths[-1]))
     ]
     graph = helper.make_graph(nodes, "perceptron", values[:1], values[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def pictures(pick: random.Random) -> onnx.ModelProto:
+    """Convolutions, of which one has more products than a float32 holds, pools and a softmax."""
+    numbers = np.random.default_rng(pick.randint(0, 2**31))
+    channels, middle = pick.choice((3, 4)), pick.choice((8, 30))
+    shapes: dict[str, tuple[int, ...]] = {"w": (middle, channels, 3, 3), "b": (middle,)}
+    shapes |= {"v": (middle, 1, 3, 3), "u": (5, middle, 3, 3)}
+    weights = [
+        numpy_helper.from_array(numbers.standard_normal(shape).astype(np.float32) / 4, name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c1"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "v"], ["c2"], group=middle, pads=[1, 1, 1, 1]),
+        helper.make_node("AveragePool", ["c2"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("MaxPool", ["r1"], ["m"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Concat", ["p", "m"], ["both"], axis=0),
+        helper.make_node("Conv", ["both", "u"], ["c3"]),
+        helper.make_node("GlobalAveragePool", ["c3"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["y"]),
+    ]
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, channels, 9, 9]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 5]),
+    ]
+    graph = helper.make_graph(nodes, "pictures", values[:1], values[1:], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -94,11 +123,14 @@ def evaluated(uri: str, x: Array) -> Array:
     return np.array(opened.new_runner().evaluate(x=x)["y"])
 
 
+@pytest.mark.parametrize(("make", "quanta"), [(network, 1), (pictures, 2)])
 @pytest.mark.parametrize("way", WAYS)
-def test_answers_are_those_of_onnx_runtime_to_a_quantum(way: str, tmp_path: Path) -> None:
+def test_answers_are_those_of_onnx_runtime_to_some_quanta(
+    way: str, make: Callable[[random.Random], onnx.ModelProto], quanta: int, tmp_path: Path
+) -> None:
     path = tmp_path / "model.onnx"
     for seed in range(SEEDS):
-        made = network(random.Random(f"{way} {seed}"))
+        made = make(random.Random(f"{way} {seed}"))
         shape = [d.dim_value for d in made.graph.input[0].type.tensor_type.shape.dim]
         numbers = np.random.default_rng(seed)
         inputs = [numbers.standard_normal(shape).astype(np.float32) for _ in range(4)]
@@ -107,8 +139,43 @@ def test_answers_are_those_of_onnx_runtime_to_a_quantum(way: str, tmp_path: Path
         expected = np.concatenate([session.run(None, {"x": x})[0] for x in inputs])
         found = np.concatenate([evaluated(f"native:{path}", x) for x in inputs])
         quantum = np.ptp(np.append(expected, 0)) / 255
-        np.testing.assert_allclose(found, expected, 0, 1.01 * quantum, err_msg=f"seed {seed}")
+        np.testing.assert_allclose(
+            found, expected, 0, 1.01 * quanta * quantum, err_msg=f"seed {seed}"
+        )
     library = tmp_path / "model.so"
     assert cli.main(["aot", str(path), "-o", str(library), "--shared", "--isa", "portable"]) == 0
     compiled = np.concatenate([evaluated(f"aot:{library}", x) for x in inputs])
     np.testing.assert_array_equal(compiled, found)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "options", "message"),
+    [
+        ("QLinearConcat", ["s", "z", "x", ""], {"axis": 0}, "is missing"),
+        ("QLinearConcat", ["s", "z", "x", "", "z"], {"axis": 0}, "input 3 is missing"),
+        ("QLinearConcat", ["s", "z", "x", "s", "z", "", "s", "z"], {"axis": 0}, "is missing"),
+        ("QLinearConcat", ["s", "z", "x", "s", "z", "x"], {"axis": 0}, "this way of it"),
+        ("QLinearSoftmax", ["x", "s", "z", "s", "z"], {"opset": -7}, "this way of it"),
+        ("QLinearAveragePool", ["x", "s", "z", "s"], {"channels_last": 1}, "this way of it"),
+        ("QLinearSigmoid", ["x", "many", "z", "s", "z"], {}, "scales that aren't scalars"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    op: str, inputs: list[str], options: dict[str, Any], message: str
+) -> None:
+    node = helper.make_node(op, inputs, ["y"], domain="com.microsoft", **options)
+    weights = [
+        numpy_helper.from_array(np.asarray(value), name)
+        for name, value in (
+            ("s", np.float32(0.5)),
+            ("z", np.uint8(3)),
+            ("many", np.ones(4, np.float32)),
+        )
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.UINT8, [1, 2, 4, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.UINT8, None)
+    graph = helper.make_graph([node], "graph", [x], [y], weights)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    with pytest.raises((errors.InvalidModel, errors.Unsupported), match=message):
+        mlbridge.Model.from_bytes("native:model.onnx", made.SerializeToString())

@@ -6,9 +6,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from network import Builder, Shape, Value
+from network import MICROSOFT, Builder, Shape, Value
 
-MICROSOFT = "com.microsoft"
 FIRST = 23  # opset with attention
 
 

@@ -41,7 +41,15 @@ _TRANSFORMERS: list[Step] = [
     a.attention, a.attention, a.positions, a.einsum, a.fused, a.fused, a.loss, t.layers,
     e.normalization, e.softmax,
 ]  # fmt: skip
-_QUANTIZED: list[Step] = [q.product, q.product, q.elementwise, e.unary, e.binary]
+_QUANTIZED: list[Step] = [
+    q.product,
+    q.product,
+    q.elementwise,
+    q.elementwise,
+    q.convolution,
+    e.unary,
+    e.binary,
+]
 _CLASSICAL: list[Step] = [q.trees, q.trees, q.classical, q.classical, e.binary, e.softmax]
 _CONTROL: list[Step] = [t.branch, t.loop, t.scan, e.unary, e.binary]
 

@@ -6,10 +6,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from network import Builder, Shape, Value
+from network import MICROSOFT, Builder, Shape, Value
+
+_ACTIVATIONS: tuple[tuple[str, list[float]], ...] = (
+    ("Relu", []), ("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.1]), ("Clip", [-0.5, 1.0]),
+    ("HardSigmoid", [0.2, 0.5]),
+)  # fmt: skip
 
 
-def _image(net: Builder, *ranks: int) -> Value:
+def image(net: Builder, *ranks: int) -> Value:
     """[batch, channels, lengths…], a value so far or a new input."""
     rank = net.random.choice(ranks)
     x = net.pick("float32", rank=rank)
@@ -20,7 +25,7 @@ def _image(net: Builder, *ranks: int) -> Value:
     return net.tame(x)
 
 
-def _window(net: Builder, lengths: Shape, *, rounds_up: bool = False) -> dict[str, Any]:
+def window(net: Builder, lengths: Shape, *, rounds_up: bool = False) -> dict[str, Any]:
     """Attributes of a window that fits."""
     kernel = [net.random.randint(1, min(int(n), 4)) for n in lengths]
     options: dict[str, Any] = {"kernel_shape": kernel}
@@ -38,30 +43,31 @@ def _window(net: Builder, lengths: Shape, *, rounds_up: bool = False) -> dict[st
     return options
 
 
-def _places(lengths: Shape, options: dict[str, Any]) -> list[int]:
+def places(lengths: Shape, options: dict[str, Any]) -> list[int]:
     """How many windows there are along each axis."""
-    kernel, places = options["kernel_shape"], []
+    kernel, counts = options["kernel_shape"], []
     for i, n in enumerate(lengths):
         stride = options.get("strides", [1] * len(kernel))[i]
         reach = options.get("dilations", [1] * len(kernel))[i] * (kernel[i] - 1) + 1
         way = options.get("auto_pad", "NOTSET")
         if way.startswith("SAME"):
-            places.append(-(-int(n) // stride))
+            counts.append(-(-int(n) // stride))
             continue
         pads = options.get("pads", [0] * 2 * len(kernel))
         rest = int(n) + pads[i] + pads[i + len(kernel)] - reach
         count = rest // stride + 1
         if options.get("ceil_mode") and rest % stride and count * stride < int(n) + pads[i]:
             count += 1
-        places.append(count)
-    return places
+        counts.append(count)
+    return counts
 
 
 def convolution(net: Builder) -> bool:
-    x = _image(net, 3, 4, 4, 5)
+    """Conv, and at times what ONNX Runtime makes of it and of an activation."""
+    x = image(net, 3, 4, 4, 5)
     n, channels, *lengths = x.ints
     groups = net.random.choice([g for g in (1, 1, 2, 3, channels) if channels % g == 0])
-    options = _window(net, tuple(lengths))
+    options = window(net, tuple(lengths))
     if net.chance(0.3) and "auto_pad" not in options:
         fits = all(2 * (k - 1) < m for k, m in zip(options["kernel_shape"], lengths, strict=True))
         options["dilations"] = [2 if fits else 1 for _ in lengths]
@@ -71,7 +77,19 @@ def convolution(net: Builder) -> bool:
         return False
     inputs = [x, weight, *([net.weight((outputs,))] if net.chance(0.7) else [])]
     most = 0.7 * x.largest * math.prod(weight.ints[1:]) + 1
-    shape = (n, outputs, *_places(tuple(lengths), options))
+    shape = (n, outputs, *places(tuple(lengths), options))
+    if net.chance(0.2):
+        kind, parameters = net.random.choice(_ACTIVATIONS)
+        options |= (
+            {"activation": kind, "activation_params": parameters}
+            if parameters
+            else {"activation": kind}
+        )
+        net.node(
+            "FusedConv", inputs, x.dtype, shape, -most, most, group=groups, domain=MICROSOFT,
+            **options,
+        )  # fmt: skip
+        return True
     y = net.node("Conv", inputs, x.dtype, shape, -most, most, group=groups, **options)
     if net.chance(0.4):
         net.node("Relu", [y], y.dtype, y.shape, 0, most)
@@ -79,7 +97,7 @@ def convolution(net: Builder) -> bool:
 
 
 def transposed(net: Builder) -> bool:
-    x = _image(net, 3, 4, 4)
+    x = image(net, 3, 4, 4)
     n, channels, *lengths = x.ints
     groups = net.random.choice([g for g in (1, 2, channels) if channels % g == 0])
     kernel = [net.random.randint(1, 4) for _ in lengths]
@@ -105,7 +123,7 @@ def transposed(net: Builder) -> bool:
 
 
 def pool(net: Builder) -> bool:
-    x = _image(net, 3, 4, 4, 5)
+    x = image(net, 3, 4, 4, 5)
     kind = net.random.choice(("MaxPool", "AveragePool", "LpPool", "Global"))
     low, high = min(x.low, 0.0), max(x.high, 0.0)
     if kind == "Global":
@@ -113,8 +131,8 @@ def pool(net: Builder) -> bool:
         shape = (*x.shape[:2], *[1] * (x.rank - 2))
         net.node(kind, [x], x.dtype, shape, low, high)
         return True
-    options = _window(net, x.shape[2:], rounds_up=kind != "LpPool")
-    shape = (*x.shape[:2], *_places(x.shape[2:], options))
+    options = window(net, x.shape[2:], rounds_up=kind != "LpPool")
+    shape = (*x.shape[:2], *places(x.shape[2:], options))
     if kind == "AveragePool" and net.chance(0.5):
         options["count_include_pad"] = 1
     if kind == "LpPool":
@@ -125,7 +143,7 @@ def pool(net: Builder) -> bool:
 
 
 def resize(net: Builder) -> bool:
-    x = _image(net, 4)
+    x = image(net, 4)
     if net.opset < 13:
         return False
     mode = net.random.choice(("nearest", "linear", "cubic"))
@@ -145,7 +163,7 @@ def resize(net: Builder) -> bool:
 
 
 def sampled(net: Builder) -> bool:
-    x = _image(net, 4)
+    x = image(net, 4)
     if net.opset < 16:
         return False
     n, channels, *_ = x.ints
@@ -164,7 +182,7 @@ def sampled(net: Builder) -> bool:
 
 
 def local_response(net: Builder) -> bool:
-    x = _image(net, 4)
+    x = image(net, 4)
     size = net.random.choice((1, 3, 5))
     net.node("LRN", [x], x.dtype, x.shape, x.low, x.high, size=size, alpha=0.5, bias=1.0)
     return True

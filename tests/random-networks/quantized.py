@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from network import Builder, Value
-
-MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
+import images
+from network import CLASSICAL, MICROSOFT, Builder, Value
 
 
 def _rows(net: Builder) -> Value | None:
@@ -34,9 +33,9 @@ def _bytes(net: Builder, x: Value, dtype: str) -> tuple[Value, Value, Value]:
     return net.node("QuantizeLinear", [x, scale, zero], dtype, x.shape, 0, 255), scale, zero
 
 
-def _weight(net: Builder, rows: int, columns: int, dtype: str) -> Value:
+def _weight(net: Builder, shape: tuple[int, ...], dtype: str) -> Value:
     low, high = (0, 255) if dtype == "uint8" else (-127, 127)
-    return net.constant(net.array(dtype, (rows, columns), low, high), dtype)
+    return net.constant(net.array(dtype, shape, low, high), dtype)
 
 
 def _real(net: Builder, q: Value, scale: Value, zero: Value, most: float) -> None:
@@ -52,7 +51,7 @@ def product(net: Builder) -> bool:
     width = net.random.choice((1, 3, 8, 17, 33))
     first = net.random.choice(("uint8", "uint8", "int8"))
     second = net.random.choice(("int8", "uint8")) if first == "uint8" else first
-    weight = _weight(net, n, width, second)
+    weight = _weight(net, (n, width), second)
     many = width if second == "int8" and net.chance(0.4) else None
     scale, zero = _scale(net, 1.0, many), _zero(net, second, many)
     most = n * x.largest * 2.5 + 1
@@ -99,30 +98,70 @@ def product(net: Builder) -> bool:
     return True
 
 
+def convolution(net: Builder) -> bool:
+    if net.opset < 13 or net.float != "float32":
+        return False
+    x = images.image(net, 3, 4)
+    n, channels, *lengths = x.ints
+    groups = net.random.choice((1, 1, channels))
+    options: dict[str, Any] = images.window(net, tuple(lengths)) | {"group": groups}
+    outputs = groups * net.random.choice((1, 3, 8))
+    weight = _weight(net, (outputs, channels // groups, *options["kernel_shape"]), "int8")
+    many = outputs if net.chance(0.4) else None
+    scale, zero = _scale(net, 1.0, many), _zero(net, "int8", many)
+    shape, most = (n, outputs, *images.places(tuple(lengths), options)), 20 * x.largest + 1
+    q, a_scale, a_zero = _bytes(net, x, "uint8")
+    if net.chance(0.3):
+        y = net.node("ConvInteger", [q, weight, a_zero], "int32", shape, -1e6, 1e6, **options)
+        net.values.remove(y)
+        y = net.node("Cast", [y], "float32", shape, -1e6, 1e6, to=1)
+        net.node("Mul", [y, net.constant(1e-4, "float32")], "float32", shape, -100, 100)
+        return True
+    y_scale, y_zero = _scale(net, most), _zero(net, "uint8")
+    inputs = [q, a_scale, a_zero, weight, scale, zero, y_scale, y_zero]
+    if net.chance(0.5):
+        inputs.append(net.constant(net.array("int32", (outputs,), -3000, 3000), "int32"))
+    y = net.node("QLinearConv", inputs, "uint8", shape, 0, 255, **options)
+    _real(net, y, y_scale, y_zero, most)
+    return True
+
+
+_BINARY = ("QLinearAdd", "QLinearMul", "QLinearConcat")
+_UNARY = ("QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool")
+
+
 def elementwise(net: Builder) -> bool:
-    x = net.pick("float32")
+    """And what else ONNX Runtime does with bytes."""
+    x = net.pick("float32", least=1)
     if x is None or not x.fixed or net.opset < 13:
         return False
     x = net.tame(x)
     dtype = net.random.choice(("uint8", "int8"))
     a, a_scale, a_zero = _bytes(net, x, dtype)
-    kind = net.random.choice(
-        ("None", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu")
-    )
-    most = max(1.0, x.largest)
+    kind = net.random.choice(("None", *_BINARY, *_UNARY))
+    most, shape = max(1.0, x.largest), x.shape
     if kind == "None":
         _real(net, a, a_scale, a_zero, most)
         return True
-    other: list[Value] = []
-    if kind in ("QLinearAdd", "QLinearMul"):
-        low, high = (0, 255) if dtype == "uint8" else (-127, 127)
-        b = net.constant(net.array(dtype, x.ints, low, high), dtype)
-        other, most = [b, _scale(net, 1.0), _zero(net, dtype)], 3 * most + 3
-    y_scale, y_zero = _scale(net, most), _zero(net, dtype)
-    options: dict[str, Any] = {"alpha": 0.1} if kind == "QLinearLeakyRelu" else {}
-    inputs = [a, a_scale, a_zero, *other, y_scale, y_zero]
-    y = net.node(kind, inputs, dtype, x.shape, 0, 255, domain=MICROSOFT, **options)
-    _real(net, y, y_scale, y_zero, most)
+    options: dict[str, Any] = {}
+    inputs = [a, a_scale, a_zero]
+    if kind in _BINARY:
+        b = _weight(net, x.ints, dtype)
+        inputs += [b, _scale(net, 1.0), _zero(net, dtype)]
+        most = 3 * most + 3
+    if kind == "QLinearConcat":
+        options["axis"] = 0
+        shape = (2 * x.ints[0], *x.shape[1:])
+    elif kind == "QLinearLeakyRelu":
+        options["alpha"] = 0.1
+    elif kind == "QLinearGlobalAveragePool":
+        if x.rank != 4:
+            return True
+        shape = (*x.shape[:2], 1, 1)
+    result = _scale(net, most), _zero(net, dtype)
+    inputs = [*result, *inputs] if kind == "QLinearConcat" else [*inputs, *result]
+    y = net.node(kind, inputs, dtype, shape, 0, 255, domain=MICROSOFT, **options)
+    _real(net, y, *result, most)
     return True
 
 

@@ -214,9 +214,10 @@ def test_extremes_stay_where_they_are(tmp_path: Path) -> None:
     assert np.isnan(of_mlbridge(f"native:{saved(made, tmp_path)}", x)[0]).sum() == 9
 
 
-def test_a_batch_of_none_and_lengths_that_change(tmp_path: Path) -> None:
-    weights = [np.ones((4, 2, 3), np.float32)]
-    made = model("Conv", (1, 2, 8), weights, pads=[1, 1])
+@pytest.mark.parametrize("window", [1, 3])
+def test_a_batch_of_none_and_lengths_that_change(window: int, tmp_path: Path) -> None:
+    weights = [np.ones((4, 2, window), np.float32)]
+    made = model("Conv", (1, 2, 8), weights, pads=[window // 2] * 2)
     for dimension in (0, 2):
         made.graph.input[0].type.tensor_type.shape.dim[dimension].dim_param = f"n{dimension}"
     path = saved(made, tmp_path)

@@ -146,7 +146,7 @@ void Planner::mark(Step::Kind kind, std::initializer_list<Value *> operands) {
 
 void Planner::countMultiplyAdds(uint64_t count) {
   multiplyAdds_ += count;
-  if (status_)
+  if (status_ && !steps_.empty()) // nothing may have to be computed
     steps_.back().multiplyAdds += count;
 }
 

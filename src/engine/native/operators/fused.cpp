@@ -1,40 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Operators of com.microsoft: what ONNX Runtime makes of several nodes when it optimizes a model.
-#include "engine/native/operators/common.h"
+#include "engine/native/operators/spatial.h"
+
+#include <limits>
 
 namespace mlbridge::native {
 namespace {
 
+/// As in the enumeration, and the parameters if the attributes are missing.
+constexpr const char *Activations =
+    "None Affine Clip Elu HardSigmoid LeakyRelu Relu Selu Sigmoid Softplus Softsign Tanh "
+    "ThresholdedRelu";
+constexpr float Most = std::numeric_limits<float>::max();
+constexpr float Fallback[][2] = {
+    {0, 0},        {1, 0},
+    {-Most, Most}, {1, 0},
+    {0.2F, 0.5F},  {0.01F, 0},
+    {0, 0},        {1.67326319217681884765625F, 1.05070102214813232421875F},
+    {0, 0},        {0, 0},
+    {0, 0},        {0, 0},
+    {1, 0}};
+
+Status activated(Lowering &l, Value *y, int which, double alpha, double beta) {
+  const auto activation = static_cast<Activation>(which);
+  if (activation == Activation::None)
+    return l.give(y);
+  y->uses = 1; // by this node
+  const bool isFused = fuseActivation(l, y, activation, alpha, beta);
+  return l.give(isFused ? y : unary(l, kernelOf(activation), y, alpha, beta));
+}
+
 Status fusedGemm(Lowering &l) {
-  struct Known {
-    std::string_view name;
-    Activation activation;
-    float alpha, beta; ///< if the attributes are missing
-  };
-  constexpr Known Names[] = {
-      {"Elu", Activation::Elu, 1, 0},
-      {"HardSigmoid", Activation::HardSigmoid, 0.2F, 0.5F},
-      {"LeakyRelu", Activation::LeakyRelu, 0.01F, 0},
-      {"Relu", Activation::Relu, 0, 0},
-      {"Selu", Activation::Selu, 1.67326319217681884765625F, 1.05070102214813232421875F},
-      {"Sigmoid", Activation::Sigmoid, 0, 0},
-      {"Softplus", Activation::Softplus, 0, 0},
-      {"Softsign", Activation::Softsign, 0, 0},
-      {"Tanh", Activation::Tanh, 0, 0},
-      {"ThresholdedRelu", Activation::ThresholdedRelu, 1, 0}};
-  const std::string_view name = l.text("activation", "");
-  for (const Known &known : Names)
-    if (known.name == name) {
-      if (!gemm(l))
-        return l.status();
-      const bool isSelu = known.activation == Activation::Selu;
-      l.results[0]->uses = 1; // by this node
-      (void)fuseActivation(l, l.results[0], known.activation,
-                           l.real("activation_alpha", known.alpha),
-                           l.real(isSelu ? "activation_gamma" : "activation_beta", known.beta));
-      return l.status();
-    }
-  return l.unsupported("the activation '", name, "'");
+  const int which = choice(l, "activation", Activations);
+  if (!gemm(l))
+    return l.status();
+  const bool isSelu = which == number(Activation::Selu);
+  return activated(l, l.results[0], which, l.real("activation_alpha", Fallback[which][0]),
+                   l.real(isSelu ? "activation_gamma" : "activation_beta", Fallback[which][1]));
+}
+
+/// A convolution, plus a tensor, in an activation.
+Status fusedConv(Lowering &l) {
+  Sliding s;
+  int64_t groups = 0;
+  if (!readConvolution(l, l.in(0), l.in(1), l.in(2), s, groups))
+    return l.status();
+  Value *y = convolve(l, l.in(0), l.in(1), l.in(2), s, groups);
+  if (l.in(3))
+    y = binary(l, KernelId::AddF32, y, l.in(3));
+  const int which = choice(l, "activation", Activations);
+  const std::vector<float> &given = l.reals("activation_params");
+  const float *parameters = given.size() == 2 ? given.data() : Fallback[which];
+  return activated(l, y, which, given.size() == 1 ? given[0] : parameters[0], parameters[1]);
 }
 
 /// The dimension before all matrices goes among their own; then the matrices are transposed.
@@ -92,6 +109,8 @@ template <bool IsRms> Status skipNormalization(Lowering &l) {
 constexpr Operator Table[] = {
     {"FusedGemm", 1, "TTt", Reals, 1, true, fusedGemm,
      "activation activation_alpha activation_beta activation_gamma alpha beta transA transB"},
+    {"FusedConv", 1, "TTtt", Real16 | Real32, 1, true, fusedConv,
+     MLBRIDGE_WINDOW " activation activation_params group"},
     {"FusedMatMul", 1, "TT", Reals, 1, true, fusedMatMul,
      "alpha transA transB transBatchA transBatchB"},
     {"Gelu", 1, "T", Reals, 1, true, gelu<KernelId::GeluF32>},

@@ -355,23 +355,26 @@ Status qGemm(Lowering &l) {
   return give(l, y);
 }
 
-/// {A, scale, zero, B, scale, zero, scale of the result, zero of the result}
-template <KernelId Kernel> Status qLinearBinary(Lowering &l) {
-  for (const size_t i : {1, 2, 4, 5, 6, 7})
-    if (l.in(i) && l.in(i)->count != 1)
+/// The operator that has this name without "QLinear", on the floats that bytes stand for. Each
+/// operand has a scale and a zero; those of the result come last, or first.
+template <bool IsFirst> Status qLinear(Lowering &l) {
+  const Values given = l.inputs;
+  const size_t result = IsFirst ? 0 : (given.size() - 1) / 3 * 3, from = IsFirst ? 2 : 0;
+  const size_t end = IsFirst ? given.size() : result;
+  for (size_t i = 0; i < given.size(); ++i)
+    if (given[i] && given[i]->count != 1 && (i < from || i >= end || (i - from) % 3))
       return l.unsupported("scales that aren't scalars");
-  Value *a = dequantize(l, l.in(0), l.in(1), l.in(2)),
-        *b = dequantize(l, l.in(3), l.in(4), l.in(5));
-  return l.give(quantize(l, binary(l, Kernel, a, b), l.in(6), l.in(7), l.in(0)->type));
-}
-/// {X, scale, zero, scale of the result, zero of the result}
-template <KernelId Kernel> Status qLinearUnary(Lowering &l) {
-  for (const size_t i : {1, 2, 3, 4})
-    if (l.in(i) && l.in(i)->count != 1)
-      return l.unsupported("scales that aren't scalars");
-  Value *x = dequantize(l, l.in(0), l.in(1), l.in(2));
-  x = unary(l, Kernel, x, Kernel == KernelId::LeakyReluF32 ? l.real("alpha", 0.01F) : 0);
-  return l.give(quantize(l, x, l.in(3), l.in(4), l.in(0)->type));
+  const std::string_view name = l.node.op.substr(std::string_view("QLinear").size());
+  const Operator *op = findOperator("", name, l.integer("opset", 13));
+  if (!op || l.integer("channels_last", 0) != 0 || (end - from) % 3)
+    return l.unsupported("this way of it");
+  l.inputs.clear();
+  for (size_t i = from; i < end; i += 3)
+    l.inputs.push_back(dequantize(l, given[i], given[i + 1], given[i + 2]));
+  if (!l.status() || !op->lower(l))
+    return l.status();
+  Value *zero = result + 1 < given.size() ? given[result + 1] : nullptr;
+  return l.give(quantize(l, l.results[0], given[result], zero, (zero ? zero : given[from])->type));
 }
 
 constexpr Operator Table[] = {
@@ -391,11 +394,15 @@ constexpr Operator RuntimeTable[] = {
     {"MatMulIntegerToFloat", 1, "AAAAaaa", Fixed, 1, false, matMulIntegerToFloat},
     {"DynamicQuantizeMatMul", 1, "TATat", Real32, 1, false, dynamicQuantizeMatMul},
     {"QGemm", 1, "AAAAAAaaa", Fixed, 1, false, qGemm, "alpha transA transB"},
-    {"QLinearAdd", 1, "AAaAAaAa", Fixed, 1, false, qLinearBinary<KernelId::AddF32>},
-    {"QLinearMul", 1, "AAaAAaAa", Fixed, 1, false, qLinearBinary<KernelId::MulF32>},
-    {"QLinearSigmoid", 1, "AAaAa", Fixed, 1, false, qLinearUnary<KernelId::SigmoidF32>},
-    {"QLinearLeakyRelu", 1, "AAaAa", Fixed, 1, false, qLinearUnary<KernelId::LeakyReluF32>,
-     "alpha"},
+    {"QLinearAdd", 1, "AAaAAaAa", Fixed, 1, false, qLinear<false>},
+    {"QLinearMul", 1, "AAaAAaAa", Fixed, 1, false, qLinear<false>},
+    {"QLinearSigmoid", 1, "AAaAa", Fixed, 1, false, qLinear<false>},
+    {"QLinearLeakyRelu", 1, "AAaAa", Fixed, 1, false, qLinear<false>, "alpha"},
+    {"QLinearSoftmax", 1, "AAaAa", Fixed, 1, false, qLinear<false>, "axis opset"},
+    {"QLinearAveragePool", 1, "AAaAa", Fixed, 1, false, qLinear<false>,
+     MLBRIDGE_WINDOW " ceil_mode channels_last count_include_pad"},
+    {"QLinearGlobalAveragePool", 1, "AAaAa", Fixed, 1, false, qLinear<false>, "channels_last"},
+    {"QLinearConcat", 1, "AAAAA*", Fixed, 1, false, qLinear<true>, "axis"},
 };
 
 } // namespace
