@@ -171,7 +171,8 @@ private:
            Field{scanned(13), out.between}, Field{13, between}, Field{scanned(15), sparse},
            Field{15, hasSparse});
     if (status_ && hasSparse)
-      status_ = makeError(Code::Unsupported, "the model has sparse weights; save it with dense ones");
+      status_ =
+          makeError(Code::Unsupported, "the model has sparse weights; save it with dense ones");
   }
 
   void read(const Message &m, Function &out) {

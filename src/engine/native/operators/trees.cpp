@@ -437,8 +437,8 @@ bool readTensors(Lowering &l, Ensemble &out) {
       return l.invalid("its node ", i, " has no set of values that ends with NaN");
     double *set = &out.members[test.firstMember];
     std::vector<double> ordered;
-    for (const size_t j : sorted(member++ - test.firstMember,
-                                 [&](size_t a, size_t b) { return set[a] < set[b]; }))
+    for (const size_t j :
+         sorted(member++ - test.firstMember, [&](size_t a, size_t b) { return set[a] < set[b]; }))
       ordered.push_back(set[j]);
     std::copy(ordered.begin(), ordered.end(), set);
   }
