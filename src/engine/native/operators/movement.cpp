@@ -560,7 +560,7 @@ constexpr Operator Table[] = {
     {"GatherElements", 11, "TI", Fixed, 1, false, gatherElements, "axis"},
     {"GatherND", 11, "TL", Fixed, 1, false, gatherNd, "batch_dims"},
     {"ScatterElements", 11, "TIT", Fixed, 1, true, scatterElements, "axis reduction"},
-    {"Scatter", 9, "TIT", Fixed, 1, false, scatterElements, "axis"},
+    {"Scatter", 9, "TIT", Fixed, 1, true, scatterElements, "axis"},
     {"ScatterND", 11, "TLT", Fixed, 1, true, scatterNd, "reduction"},
     {"OneHot", 9, "TAA", Numbers, 1, false, oneHot, "axis", 2},
     {"NonZero", 9, "T", Fixed, 1, false, nonZero, "", SelfDeciding},
