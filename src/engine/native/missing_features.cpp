@@ -16,7 +16,7 @@ constexpr const char *WaysOut[][2] = {
      "export it without lists (torch.onnx.export(dynamo=True), zipmap=False)"},
     {"operator org.pytorch", "torch.onnx.export(dynamo=True)"},
     {"operator com.microsoft",
-     "take the file from before ONNX Runtime's optimization, or optimize with ORT_ENABLE_BASIC"},
+     "take the file from before ONNX Runtime's optimization (or optimize with ORT_ENABLE_BASIC)"},
     {"operator Random|Bernoulli|Multinomial",
      "export it without drawing, which ?choose=sample does"},
     {"INT4|INT2|FLOAT8|FLOAT4", "quantize it to 8 bits"},

@@ -23,7 +23,7 @@ Status window(Lowering &l, double a, double b, double c) {
     return l.status();
   const auto type = onnx::elementType(static_cast<onnx::DataType>(l.integer("output_datatype", 1)));
   if (n < 0 || !type || !isIn(*type, Numbers))
-    return l.invalid("a window of ", n, " elements, or 'output_datatype' is no type of numbers");
+    return misfit(l, "a length, and 'output_datatype' a type of numbers");
   (void)l.make(ElementType::Float64, {n});
   if (!l.status() || !l.planner.hasTimeFor(4 * static_cast<uint64_t>(n)))
     return l.status();
@@ -53,10 +53,11 @@ Status transform(Lowering &l, Value *x, int64_t axis, int64_t n, bool isInverse,
   const int64_t parts = x->shape.back();
   Shape shape = x->shape;
   n = n ? n : shape[along];
-  if (n < 1 || parts < 1 || parts > 2 || along + 1 == shape.size() || (oneSided && parts == 2))
-    return l.invalid("a transform of length ", n, " along axis ", axis, " of ", shape);
+  if (n < 1 || parts < 1 || parts > 2 || along + 1 == shape.size() ||
+      (oneSided && parts == 2 && !isInverse))
+    return misfit(l, "real or complex numbers, an axis before them and a length of 1 or more");
   if (n > Longest || (oneSided && isInverse))
-    return l.unsupported("a transform of length ", n, ", or back from one side");
+    return l.unsupported("a transform longer than 1024, or back from one side");
   shape[along] = std::min(shape[along], n);
   x = slice(l, x, shape, Integers(x->rank()), Integers(x->rank(), 1));
   // Row j of the matrix has e^(∓2πi jk / n), for real and imaginary part a row and a column each.
@@ -112,7 +113,7 @@ Status stft(Lowering &l) {
   const int64_t parts = x->rank() == 3 ? x->shape[2] : 1;
   const int64_t length = x->rank() == 2 || x->rank() == 3 ? x->shape[1] : 0;
   if (step < 1 || n < 1 || n > length || (window && window->shape != Shape{n}))
-    return l.invalid("frames of ", n, " at a distance of ", step, " in ", x->shape);
+    return misfit(l, "frames that lie in the signal, and a window as long");
   Value *frames = strided(l, x, {x->shape[0], (length - n) / step + 1, n, parts},
                           {length * parts, step * parts, parts, 1}, 0);
   if (window)
