@@ -14,7 +14,7 @@ constexpr const char *WaysOut[][2] = {
      "encode texts before the model (numbers, integer labels)"},
     {"operator Sequence|ToSequence|FromSequence|operator Optional|a sequence",
      "export it without lists (torch.onnx.export(dynamo=True), zipmap=False)"},
-    {"operator org.pytorch", "torch.onnx.export(dynamo=True)"},
+    {"operator org.pytorch", "export it with torch.onnx.export(dynamo=True)"},
     {"operator com.microsoft",
      "take the file from before ONNX Runtime's optimization (or optimize with ORT_ENABLE_BASIC)"},
     {"operator Random|Bernoulli|Multinomial",
