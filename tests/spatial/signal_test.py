@@ -72,22 +72,15 @@ def test_transforms_are_those_of_numpy(seed: int, path: Path) -> None:
     parts = pick.choice((1, 2))
     inverse, one_sided = pick.random() < 0.5, pick.random() < 0.5
     if one_sided:
-        inverse = parts == 2
+        inverse, parts = False, 1
     x = numbers.standard_normal((*shape, parts)).astype(dtype)
     along = axis if axis >= 0 else axis + 1
     n = pick.choice((None, 3, 16, 31))
-    wide = x[..., 0] + (1j * x[..., 1] if parts == 2 else 0)
-    expected: Array
-    if one_sided and inverse:
-        if n is None and wide.shape[along] < 2:
-            n = 4
-        expected = np.fft.irfft(wide, n, along)[..., None]
-        # NumPy leaves the imaginary parts out that a real signal doesn't have, as this engine.
-    else:
-        made = (np.fft.ifft if inverse else np.fft.fft)(wide, n, along)
-        if one_sided:
-            made = np.fft.rfft(wide.real, n, along)
-        expected = np.stack([made.real, made.imag], -1)
+    wide = x.astype(np.complex128) @ np.array([1, 1j][:parts])
+    made = (np.fft.ifft if inverse else np.fft.fft)(wide, n, along)
+    if one_sided:
+        made = np.fft.rfft(wide.real, n, along)
+    expected = np.stack([made.real, made.imag], -1)
     length = None if n is None else np.array(n, np.int64)
     [found] = evaluate(
         path,
@@ -130,8 +123,8 @@ def test_determinants(path: Path) -> None:
     numbers = np.random.default_rng(1)
     for shape in ((1, 1), (2, 2), (5, 4, 4), (2, 3, 9, 9), (0, 0), (3, 0, 0)):
         for dtype in (np.float32, np.float64):
-            x = numbers.standard_normal(shape).astype(dtype)
-            [found] = evaluate(path, "Det", [x])
+            x = numbers.standard_normal(shape)
+            [found] = evaluate(path, "Det", [x.astype(dtype)])
             np.testing.assert_allclose(found, np.linalg.det(x), rtol=1e-4)
     singular = np.array([[0, 1, 2], [0, 3, 4], [0, 5, 6]], np.float32)
     assert evaluate(path, "Det", [singular])[0] == 0
@@ -193,7 +186,7 @@ def test_boxes_that_overlap_are_suppressed_as_by_onnx_runtime(seed: int, path: P
 def test_what_fits_no_signal_is_refused(path: Path) -> None:
     x = np.zeros((2, 8, 1), np.float32)
     for length in (0, -1, 1 << 40):
-        with pytest.raises(mlbridge.Error, match=r"length|elements"):
+        with pytest.raises(mlbridge.Error, match=r"length|longer"):
             evaluate(path, "DFT", [x, np.array(length, np.int64)], 1)
     for step, length in ((0, 4), (1, 9), (1, 0), (-1, 2)):
         with pytest.raises(mlbridge.InvalidModel, match="frames"):

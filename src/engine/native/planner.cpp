@@ -268,7 +268,7 @@ Expected<SharedPlan> Planner::plan(const std::vector<TensorSpec> &inputs) {
   if (!decisions_.empty())
     results = decisions_;
   for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i]->type == BFloat16)
+    if (results[i]->type == BFloat16 && decisions_.empty())
       results[i] = asHalf(results[i], ElementType::Float32);
     TensorSpec &spec = outputs.emplace_back();
     spec.name = decisions_.empty() ? std::string(graph.outputs[i].name) : std::to_string(i);

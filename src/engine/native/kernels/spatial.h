@@ -38,14 +38,14 @@ namespace mlbridge::native::kernels {
 struct Side {
   float low, high;
 };
-inline Side sideOf(const float *box, int dimension, bool isCentred) {
+MLBRIDGE_OUTLINE inline Side sideOf(const float *box, int dimension, bool isCentred) {
   const float a = box[dimension], b = box[dimension + 2];
   if (isCentred)
     return {a - b / 2, a + b / 2};
   return a < b ? Side{a, b} : Side{b, a};
 }
 /// The intersection of two boxes divided by their union; 0 if they have none.
-inline float overlapOf(const float *a, const float *b, bool isCentred) {
+MLBRIDGE_OUTLINE inline float overlapOf(const float *a, const float *b, bool isCentred) {
   float both = 1, first = 1, second = 1;
   for (int d = 0; d < 2; ++d) {
     const Side x = sideOf(a, d, isCentred), y = sideOf(b, d, isCentred);

@@ -93,7 +93,7 @@ Status maxUnpool(Lowering &l) {
   for (size_t i = 0; fits && i < inner.size(); ++i)
     fits = inner[i] >= 0 && inner[i] <= shape[i];
   if (!fits)
-    return l.invalid("its indices ", indices->shape, " and output ", shape, " don't fit ", inner);
+    return misfit(l, "as many indices as elements, and an output that has room for the windows");
   Value *zero = l.constantReal(x->type, 0), *y = fill(l, x->type, inner, zero);
   l.emit(KernelId::ScatterNd, {y}, {x, indices, l.fault()},
          {code(x->type), number(ScatterOp::None), count(x), 1, 1, count(y), 1});
@@ -106,20 +106,20 @@ Status maxUnpool(Lowering &l) {
 
 Status nonMaxSuppression(Lowering &l) {
   const Value *boxes = l.in(0), *scores = l.in(1);
-  const int64_t center = l.integer("center_point_box", 0);
-  if (boxes->rank() != 3 || scores->rank() != 3 || boxes->shape[2] != 4 ||
-      scores->shape[0] != boxes->shape[0] || scores->shape[2] != boxes->shape[1] ||
-      (center != 0 && center != 1))
-    return misfit(l, "boxes [batch, n, 4] and scores [batch, classes, n]");
+  const int64_t isCentred = l.integer("center_point_box", 0) != 0;
+  bool fits = boxes->rank() == 3 && scores->rank() == 3 && boxes->shape[2] == 4 &&
+              scores->shape[0] == boxes->shape[0] && scores->shape[2] == boxes->shape[1];
   for (size_t i = 2; i < 5; ++i)
-    if (l.in(i) && (l.in(i)->count != 1 || (i > 2 && l.in(i)->type != ElementType::Float32)))
-      return l.invalid("its input ", i, " is ", name(l.in(i)->type), l.in(i)->shape);
+    fits = fits && (!l.in(i) || (l.in(i)->count == 1 &&
+                                 l.in(i)->type == (i == 2 ? ElementType::Int64 : boxes->type)));
+  if (!fits)
+    return misfit(l, "boxes [batch, n, 4], scores [batch, classes, n] and numbers");
   const int64_t n = boxes->shape[1];
   Value *number = l.make(ElementType::Int64, {});
   Value *selected = l.make(ElementType::Int64, {count(scores), 3});
   l.emit(KernelId::SuppressOverlaps, {number, selected},
          {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.make(ElementType::Int64, {n})},
-         {scores->shape[0], scores->shape[1], n, center});
+         {scores->shape[0], scores->shape[1], n, isCentred});
   l.planner.countMultiplyAdds(scores->count * static_cast<uint64_t>(n));
   int64_t found = 0;
   return l.read(number, found) ? l.give(l.view(selected, {found, 3})) : l.status();

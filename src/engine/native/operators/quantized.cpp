@@ -62,8 +62,7 @@ Value *scaled(Lowering &l, KernelId kernel, ElementType to, Value *x, Value *sca
   Value *y = l.make(to, x->shape);
   const ElementType whole = kernel == KernelId::Quantize ? to : x->type;
   if (scale->type != ElementType::Float32 || (zero && zero->type != whole))
-    l.invalid("it has a scale of ", name(scale->type), " and a zero point of another type than ",
-              name(whole));
+    misfit(l, "a scale of float32, and a zero point of the quantized type");
   l.emit(kernel, {y}, {x, scale, zero}, joined({code(whole)}, walk));
   return y;
 }
@@ -201,8 +200,9 @@ Value *multiplyBytes(Lowering &l, Value *a, Value *b, Value *zeroA, Value *zeroB
 
 /// The product of two scales, of which the second may be one for each column.
 Value *scaleOf(Lowering &l, Value *a, Value *b) {
-  if (a->type != b->type || a->type != ElementType::Float32)
-    return l.unsupported("scales of ", name(a->type), " and ", name(b->type)), a;
+  for (const Value *v : {a, b})
+    if (v->type != ElementType::Float32)
+      return l.unsupported("a scale or bias of ", name(v->type)), a;
   if (!a->isConstant() || !b->isConstant() || a->count != 1)
     return binary(l, KernelId::MulF32, a, b);
   std::vector<float> scales(b->count);
@@ -225,9 +225,7 @@ Value *convolveBytes(Lowering &l, Value *x, Value *w, Value *zeroX, Value *zeroW
                 k = channels / groups * taps, m = outputs / groups;
   if (!isByte(x) || !isByte(w) || (zeroX && (zeroX->type != x->type || zeroX->count != 1)) ||
       (zeroW && (zeroW->type != w->type || (zeroW->count != 1 && count(zeroW) != outputs))))
-    return l.unsupported("a convolution of ", name(x->type), " and ", name(w->type),
-                         " with these zero points"),
-           nullptr;
+    return misfit(l, "bytes and zero points of their types, for all or for each output"), nullptr;
   const Shape shape = s.shape(batch, outputs);
   if (k <= MostExact) {
     const auto centered = [&](Value *v, Value *zero) {
@@ -312,10 +310,10 @@ Status qLinearConv(Lowering &l) {
     return l.status();
   const int64_t outputs = y->shape[1];
   if (scale->count != 1 || zero->count != 1 || l.in(1)->count != 1 || !isByte(zero) ||
-      (l.in(4)->count != 1 && count(l.in(4)) != outputs))
-    return l.unsupported("scales or zero points of this shape or type");
-  if (bias && (bias->type != y->type || bias->shape != Shape{outputs}))
-    return l.invalid("its bias is ", name(bias->type), bias->shape);
+      (l.in(4)->count != 1 && count(l.in(4)) != outputs) ||
+      (bias && (bias->type != y->type || bias->shape != Shape{outputs})))
+    return misfit(l, "scales and zero points of one number, those of weights for each output, too, "
+                     "and an int32 bias for each");
   Shape each(y->rank(), 1);
   each[1] = outputs;
   if (bias)

@@ -23,7 +23,7 @@ Status window(Lowering &l, double a, double b, double c) {
     return l.status();
   const auto type = onnx::elementType(static_cast<onnx::DataType>(l.integer("output_datatype", 1)));
   if (n < 0 || !type || !isIn(*type, Numbers))
-    return l.invalid("a window of ", n, " elements, or 'output_datatype' is no type of numbers");
+    return misfit(l, "a length, and 'output_datatype' a type of numbers");
   (void)l.make(ElementType::Float64, {n});
   if (!l.status() || !l.planner.hasTimeFor(4 * static_cast<uint64_t>(n)))
     return l.status();
@@ -43,76 +43,57 @@ Status hannWindow(Lowering &l) { return window(l, 0.5, 0.5, 0); }
 Status hammingWindow(Lowering &l) { return window(l, 25.0 / 46, 21.0 / 46, 0); }
 Status blackmanWindow(Lowering &l) { return window(l, 0.42, 0.5, 0.08); }
 
-/// The transform of length `n` along an axis of x [..., 1 or 2], real or complex numbers. The
-/// inverse of one side is real.
+/// The transform along an axis of x [..., 1 or 2], real or complex numbers, of length `n`, or of
+/// the axis' length if that is 0.
 Status transform(Lowering &l, Value *x, int64_t axis, int64_t n, bool isInverse, bool oneSided) {
-  constexpr int64_t Longest = 1 << 12;
-  const int64_t parts = x->rank() < 2 ? 0 : x->shape.back();
-  if (parts != 1 && parts != 2)
-    return l.invalid("it takes [..., 1] or [..., 2], not ", x->shape);
-  if (!l.axis(axis, x->rank() - 1))
+  constexpr int64_t Longest = 1 << 10;
+  if (!l.axis(axis, x->rank()))
     return l.status();
-  if (n < 1 || (oneSided && parts == 2 && !isInverse))
-    return l.invalid("a length of ", n, ", or one side of complex numbers");
-  if (n > Longest)
-    return l.unsupported("a transform of more than ", Longest, " elements");
-  const bool isReal = oneSided && isInverse;
   const auto along = static_cast<size_t>(axis);
+  const int64_t parts = x->shape.back();
   Shape shape = x->shape;
-  shape[along] = std::min(shape[along], isReal ? n / 2 + 1 : n);
+  n = n ? n : shape[along];
+  if (n < 1 || parts < 1 || parts > 2 || along + 1 == shape.size() ||
+      (oneSided && parts == 2 && !isInverse))
+    return misfit(l, "real or complex numbers, an axis before them and a length of 1 or more");
+  if (n > Longest || (oneSided && isInverse))
+    return l.unsupported("a transform longer than 1024, or back from one side");
+  shape[along] = std::min(shape[along], n);
   x = slice(l, x, shape, Integers(x->rank()), Integers(x->rank(), 1));
   // Row j of the matrix has e^(∓2πi jk / n), for real and imaginary part a row and a column each.
-  const int64_t used = shape[along], wanted = oneSided && !isReal ? n / 2 + 1 : n;
-  const int64_t results = isReal ? 1 : 2, entries = used * parts * wanted * results;
-  if (!l.planner.hasTimeFor(8 * static_cast<uint64_t>(entries)))
-    return l.status();
+  const int64_t used = shape[along], wanted = oneSided ? n / 2 + 1 : n;
   std::vector<double> angles; // whose cosines are cos, sin and −sin
-  for (const double before : {0.0, -Turn / 4, Turn / 4})
-    for (int64_t i = 0; i < n; ++i)
-      angles.push_back(Turn * static_cast<double>(i) / static_cast<double>(n) + before);
-  Integers numbers;
-  for (int64_t j = 0; j < used; ++j)
-    for (int64_t a = 0; a < parts; ++a)
-      for (int64_t k = 0; k < wanted; ++k)
-        for (int64_t b = 0; b < results; ++b)
-          numbers.push_back(j * k % n + (a == b ? 0 : (a == 1) != isInverse ? n : 2 * n));
-  Value *table = cast(l, cosines(l, angles), x->type);
-  Value *matrix = l.make(x->type, {used * parts, wanted * results});
-  l.emit(KernelId::Gather, {matrix}, {table, l.constantOf<int64_t>({entries}, numbers), l.fault()},
-         {1, 3 * n, width(x), entries});
-  if (isReal) { // what isn't there is the conjugate of what is
-    std::vector<double> times;
-    for (int64_t i = 0; i < used * parts; ++i)
-      times.push_back(i / parts == 0 || i / parts * 2 == n ? 1 : 2);
-    Value *factors = l.constantOf<double>({used * parts, 1}, times);
-    matrix = binary(l, KernelId::MulF32, matrix, cast(l, factors, x->type));
-  }
+  if (!l.planner.hasTimeFor(64 * static_cast<uint64_t>(n * n)))
+    return l.status();
+  for (int64_t i = 0; i < used * parts; ++i)
+    for (int64_t k = 0; k < wanted * 2; ++k) {
+      const bool isOdd = i % parts != 0, isImaginary = k % 2 != 0;
+      angles.push_back(Turn * static_cast<double>(i / parts * (k / 2) % n) /
+                       static_cast<double>(n));
+      if (isOdd != isImaginary)
+        angles.back() += isOdd == isInverse ? Turn / 4 : -Turn / 4;
+    }
+  Value *matrix = l.view(cast(l, cosines(l, angles), x->type), {used * parts, wanted * 2});
   l.planner.foldNode();
-  Integers order = allAxes(x->rank()), back = order;
+  Integers order = allAxes(shape.size()), back = order;
   std::rotate(order.begin() + axis, order.begin() + axis + 1, order.end() - 1);
   std::rotate(back.begin() + axis, back.end() - 2, back.end() - 1);
-  const int64_t rows = product(shape, 0, along) * product(shape, along + 1, shape.size() - 1);
-  Value *y = matmul(l, l.view(transpose(l, x, order), {rows, used * parts}), matrix, false,
+  x = transpose(l, x, order);
+  shape = x->shape;
+  const int64_t rows = product(shape, 0, shape.size() - 2);
+  Value *y = matmul(l, l.view(x, {rows, used * parts}), matrix, false,
                     isInverse ? 1.0 / static_cast<double>(n) : 1);
-  shape = {};
-  for (const int64_t from : order)
-    shape.push_back(x->shape[static_cast<size_t>(from)]);
   shape[shape.size() - 2] = wanted;
-  shape.back() = results;
+  shape.back() = 2;
   return l.give(transpose(l, l.view(y, shape), back));
 }
 
 Status dftAlong(Lowering &l, int64_t axis) {
-  Value *x = l.in(0);
-  if (!l.axis(axis, x->rank()))
-    return l.status();
-  const bool isInverse = l.integer("inverse", 0) != 0, oneSided = l.integer("onesided", 0) != 0;
-  int64_t n = x->shape[static_cast<size_t>(axis)];
-  if (isInverse && oneSided)
-    n = 2 * (n - 1);
+  int64_t n = 0;
   if (l.in(1) && !l.read(l.in(1), n))
     return l.status();
-  return transform(l, x, axis, n, isInverse, oneSided);
+  return transform(l, l.in(0), axis, l.in(1) && n == 0 ? -1 : n, l.integer("inverse", 0) != 0,
+                   l.integer("onesided", 0) != 0);
 }
 /// Until version 19 the axis was an attribute.
 Status dftByAttributes(Lowering &l) { return dftAlong(l, l.integer("axis", 1)); }
@@ -132,7 +113,7 @@ Status stft(Lowering &l) {
   const int64_t parts = x->rank() == 3 ? x->shape[2] : 1;
   const int64_t length = x->rank() == 2 || x->rank() == 3 ? x->shape[1] : 0;
   if (step < 1 || n < 1 || n > length || (window && window->shape != Shape{n}))
-    return l.invalid("frames of ", n, " at a distance of ", step, " in ", x->shape);
+    return misfit(l, "frames that lie in the signal, and a window as long");
   Value *frames = strided(l, x, {x->shape[0], (length - n) / step + 1, n, parts},
                           {length * parts, step * parts, parts, 1}, 0);
   if (window)
