@@ -49,7 +49,7 @@ namespace mlbridge::native::kernels {
 
 /// Bytes of an element of a type.
 MLBRIDGE_INLINE int64_t widthOf(int64_t type) {
-  return 0x1842842184210 >> (4 * type) & 15; // a digit for each Type
+  return 0x201842842184210 >> (4 * type) & 15; // a digit for each Type, and 14 for bfloat16
 }
 MLBRIDGE_INLINE bool isReal(int64_t type) { return type >= Float16 && type <= Float64; }
 MLBRIDGE_INLINE bool isUnsigned(int64_t type) {
