@@ -16,8 +16,9 @@
 extern "C" {
 #endif
 
-/* The version of the tables. */
-#define MLB_AOT_ABI 1u
+/* The version of the tables. The library takes tables of versions 1 and 2: since 2, evaluate may
+ * read 64 bytes behind its buffers. */
+#define MLB_AOT_ABI 2u
 
 /* UTF-8. */
 typedef struct mlb_aot_string {

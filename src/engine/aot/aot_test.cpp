@@ -92,6 +92,12 @@ TEST(Compiled, MemoryBehindBuffersMayBeRead) {
   EXPECT_TRUE(runner.evaluate());
 }
 
+TEST(Compiled, TablesOfTheFirstVersionAreTaken) {
+  static mlb_aot_model Model = tableOf("first version");
+  Model.abi = 1;
+  EXPECT_TRUE(registerCompiled(&Model));
+}
+
 TEST(Compiled, UnknownNamesAreNotFound) {
   const Model model = Model::open("aot:lonked");
   EXPECT_EQ(model.status().code(), Code::NotFound);
@@ -106,7 +112,8 @@ TEST(Compiled, DamagedTablesAreRefused) {
   };
   EXPECT_TRUE(refused([](mlb_aot_model &m) { m.size = 4; }));
   EXPECT_TRUE(refused([](mlb_aot_model &m) { m.size = sizeof m - 1; }));
-  EXPECT_TRUE(refused([](mlb_aot_model &m) { m.abi = 2; }));
+  EXPECT_TRUE(refused([](mlb_aot_model &m) { m.abi = 0; }));
+  EXPECT_TRUE(refused([](mlb_aot_model &m) { m.abi = MLB_AOT_ABI + 1; }));
   EXPECT_TRUE(refused([](mlb_aot_model &m) { m.evaluate = nullptr; }));
   EXPECT_TRUE(refused([](mlb_aot_model &m) { m.inputs = nullptr; }));
   EXPECT_TRUE(refused([](mlb_aot_model &m) { m.inputs_size = UINT64_MAX; }));

@@ -62,9 +62,9 @@ Status check(const mlb_aot_model *model) {
   // The size and the version are in every table.
   if (!model || model->size < offsetof(mlb_aot_model, reserved))
     return {Code::InvalidModel, "not the table of a compiled network"};
-  if (model->abi != MLB_AOT_ABI)
+  if (model->abi < 1 || model->abi > MLB_AOT_ABI)
     return makeError(Code::InvalidModel, "compiled for version ", model->abi,
-                     " of the table; this library has version ", MLB_AOT_ABI, ": compile it again");
+                     " of the table; this library takes 1 to ", MLB_AOT_ABI, ": compile it again");
   if (model->size < sizeof(mlb_aot_model) || !isText(model->name) || !model->evaluate ||
       !areSpecs(model->inputs, model->inputs_size) ||
       !areSpecs(model->outputs, model->outputs_size) || model->metadata_size > MostTensors ||
