@@ -58,6 +58,8 @@ public:
   /// `message`: one line that says where, what was expected and what came.
   [[gnu::cold]] Status(Code code, std::string message);
   [[gnu::cold]] Status(Code code, const char *message);
+
+  /// What is moved from is Ok.
   Status(const Status &other) : failure_(other.failure_ ? copyOf(*other.failure_) : nullptr) {}
   Status(Status &&other) noexcept : failure_(std::exchange(other.failure_, nullptr)) {}
   Status &operator=(Status other) noexcept {
