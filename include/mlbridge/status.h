@@ -47,27 +47,28 @@ const char *name(Code code);
 NextStep nextStep(Code code);
 const char *name(NextStep step); ///< "fall back", "fix the call", ...; static
 
-/// A code and, unless Ok, a message of one line without a full stop. Copies share it.
+template <typename T> class Expected;
+
+/// A code and, unless Ok, a message of one line without a full stop. Copyable. An Ok status is one
+/// null pointer, so that success costs next to nothing.
 class [[nodiscard]] Status {
 public:
   /// Ok: no error.
   Status() = default;
-  /// `message`: one line that says where, what was expected and what came; Ok has none.
-  Status(Code code, std::string message);
-  Status(const Status &other) noexcept : failure_(other.failure_) { ///< of the same error
-    if (failure_)
-      retain();
-  }
-  Status(Status &&other) noexcept
-      : failure_(std::exchange(other.failure_, nullptr)) {} ///< leaves Ok
-  Status &operator=(const Status &other) noexcept { return *this = Status(other); }
-  Status &operator=(Status &&other) noexcept {
+  /// `message`: one line that says where, what was expected and what came.
+  [[gnu::cold]] Status(Code code, std::string message);
+  [[gnu::cold]] Status(Code code, const char *message);
+
+  /// What is moved from is Ok.
+  Status(const Status &other) : failure_(other.failure_ ? copyOf(*other.failure_) : nullptr) {}
+  Status(Status &&other) noexcept : failure_(std::exchange(other.failure_, nullptr)) {}
+  Status &operator=(Status other) noexcept {
     std::swap(failure_, other.failure_);
     return *this;
   }
   ~Status() {
     if (failure_)
-      release();
+      drop(failure_);
   }
 
   /// True if there is no error.
@@ -77,7 +78,8 @@ public:
     static_assert(sizeof(T *) == 0, "isOk() is now ok(), and what Status::ok() made is Status()");
     return ok();
   }
-  Code code() const; ///< what went wrong
+  /// What went wrong.
+  Code code() const { return failure_ ? codeOf(*failure_) : Code::Ok; }
   /// The place and the cause; empty if Ok. Lives as long as the status.
   const std::string &message() const;
   std::string toString() const; ///< "mismatch: <message>", or "ok"
@@ -85,12 +87,19 @@ public:
   Status withContext(std::string_view where) const;
 
 private:
-  template <typename T> friend class Expected;
   struct Failure;
-  void retain() const noexcept;
-  void release() const noexcept;
-  void becomeFailure();        // Internal
-  Failure *failure_ = nullptr; // null if Ok: what returns a Status mostly returns that
+  [[gnu::cold]] static Code codeOf(const Failure &failure);
+  [[gnu::cold]] static Failure *copyOf(const Failure &failure);
+  [[gnu::cold]] static void drop(Failure *failure);
+  [[gnu::cold]] static Failure *missing();
+  /// Ok becomes Internal.
+  void expectFailure() {
+    if (!failure_)
+      failure_ = missing();
+  }
+  template <typename T> friend class Expected;
+
+  Failure *failure_ = nullptr; ///< null if Ok
 };
 
 /// A value or the Status that says why there is none.
@@ -98,10 +107,7 @@ template <typename T> class [[nodiscard]] Expected {
 public:
   Expected(T value) : value_(std::move(value)) {} ///< with a value
   /// An Ok status is a mistake of the caller's, and becomes Internal.
-  Expected(Status status) : status_(std::move(status)) {
-    if (status_.ok())
-      status_.becomeFailure();
-  }
+  Expected(Status status) : status_(std::move(status)) { status_.expectFailure(); }
 
   /// True if there is a value.
   bool hasValue() const { return value_.has_value(); }

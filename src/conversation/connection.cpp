@@ -3,6 +3,7 @@
 #include "conversation/connection.h"
 #include "core/message.h"
 
+#include "core/message.h"
 #include "core/process.h"
 
 namespace mlbridge {
@@ -78,6 +79,14 @@ template <typename Use> void Connection::atStream(uint32_t id, const Use &use) {
 Status Connection::frame(const FrameHeader &header) {
   if (!handshakeDone_)
     return welcomeFrame(header);
+  if (header.kind == FrameKind::Reply && header.stream != 0) {
+    answer(header);
+    return Status();
+  }
+  return rareFrame(header);
+}
+
+Status Connection::rareFrame(const FrameHeader &header) {
   switch (header.kind) {
   case FrameKind::Reply:
   case FrameKind::Error:

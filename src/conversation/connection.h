@@ -47,7 +47,7 @@ struct StreamSlot {
 
 /// Thread-safe. Whoever waits for an answer reads for all: one waiting thread at a time has the
 /// reader's role and hands the others what is theirs; it passes the role on when its own answer is
-/// there.
+/// there. What is marked cold isn't part of asking, and is compiled for size.
 class Connection final : private FrameReader::Target {
 public:
   struct Options {
@@ -59,27 +59,27 @@ public:
   };
   /// Connects and shakes hands. Errors: those of the transport; Closed, Protocol (no such peer,
   /// another version), DeadlineExceeded, Busy, and what the server refuses with.
-  static Expected<std::shared_ptr<Connection>> open(const Transport &transport, const Uri &uri,
-                                                    const Options &options, Deadline deadline);
+  [[gnu::cold]] static Expected<std::shared_ptr<Connection>>
+  open(const Transport &transport, const Uri &uri, const Options &options, Deadline deadline);
 
   const Welcome &welcome() const { return welcome_; }
   bool isUsable() const { return usable_.load(std::memory_order_acquire); }
   /// Why it is not usable; Ok while it is.
-  Status failure();
+  [[gnu::cold]] Status failure();
 
   /// The memory for large inputs; null if the transport has nothing of the kind.
   std::shared_ptr<Arena> arena() const { return channel_->arena(); }
 
   /// Registers a new stream, and appends the frame that opens it.
-  Status openStream(StreamSlot &slot, const OpenStream &open, Outbox &frames);
-  void removeStream(StreamSlot &slot);
+  [[gnu::cold]] Status openStream(StreamSlot &slot, const OpenStream &open, Outbox &frames);
+  [[gnu::cold]] void removeStream(StreamSlot &slot);
 
   /// The most iovecs that one call of post or exchange sends.
   static constexpr int MaxParts = 12;
   /// Sends whole frames of a stream, and leaves none. Does not wait: what the server does not take
   /// now goes before the next message of any thread; of that, events are kept within Outbox's
   /// limits.
-  Status post(StreamSlot &slot, Outbox &frames);
+  [[gnu::cold]] Status post(StreamSlot &slot, Outbox &frames);
   /// Sends frames of which the last is request number `request`, and waits for its answer. After
   /// DeadlineExceeded a late answer is dropped, and frames that had begun to go out are finished by
   /// whoever sends next. `sent`: whether the frames went out, or will.
@@ -87,31 +87,34 @@ public:
                   Deadline deadline, bool &sent);
 
   /// The counts of the server so far.
-  Expected<Metadata> statistics(Deadline deadline);
+  [[gnu::cold]] Expected<Metadata> statistics(Deadline deadline);
 
 private:
   using Lock = std::unique_lock<std::mutex>;
-  explicit Connection(std::unique_ptr<Channel> channel);
+  [[gnu::cold]] explicit Connection(std::unique_ptr<Channel> channel);
 
-  Status shakeHands(const Options &options, Deadline deadline);
+  [[gnu::cold]] Status shakeHands(const Options &options, Deadline deadline);
   Expected<Buffer *> payloadOf(const FrameHeader &header) override;
   Status frame(const FrameHeader &header) override;
-  Status welcomeFrame(const FrameHeader &header);
+  [[gnu::cold]] Status welcomeFrame(const FrameHeader &header);
   template <typename Use> void atStream(uint32_t id, const Use &use);
+  [[gnu::cold]] Status rareFrame(const FrameHeader &header);
   void answer(const FrameHeader &header);
-  void breakWith(const Status &why, Lock &lock);
+  [[gnu::cold]] void breakWith(const Status &why, Lock &lock);
   void passReaderRole(Lock &lock);
   Status pumpAs(Readiness wanted, Deadline deadline, Readiness &ready);
   Status checkProcess() const;
   Status send(const iovec *frames, int count, Lock &lock, Deadline deadline, bool &begun);
-  Status write(const iovec *frames, int count, Deadline deadline, bool &begun);
-  Status drain(Outbox &box, Lock &lock, Deadline deadline);
+  [[gnu::cold]] Status write(const iovec *frames, int count, Expected<size_t> taken,
+                             Deadline deadline, bool &begun);
+  [[gnu::cold]] Status drain(Outbox &box, Lock &lock, Deadline deadline);
   bool hasUnsent() const { return !outboxes_.empty() || !partial_.empty(); }
-  Status flush(Lock &lock, Deadline deadline);
-  void flushNow(Lock &lock);
-  Status awaitRoom(Deadline deadline);
-  Status lastWords(const Status &why);
-  void sendSmall(FrameKind kind, uint32_t stream, uint64_t request, const Buffer &payload);
+  [[gnu::cold]] Status flush(Lock &lock, Deadline deadline);
+  [[gnu::cold]] void flushNow(Lock &lock);
+  [[gnu::cold]] Status awaitRoom(Deadline deadline);
+  [[gnu::cold]] Status lastWords(const Status &why);
+  [[gnu::cold]] void sendSmall(FrameKind kind, uint32_t stream, uint64_t request,
+                               const Buffer &payload);
 
   const std::unique_ptr<Channel> channel_;
   const uint64_t process_; ///< that connected; a child must not use its parent's connection

@@ -2,6 +2,8 @@
 #include "conversation/frame.h"
 #include "core/message.h"
 
+#include "core/message.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

@@ -3,6 +3,7 @@
 #define MLBRIDGE_CONVERSATION_MESSAGE_TENSORS_H
 
 #include "conversation/frame.h"
+#include "core/message.h"
 #include "serdes/serdes.h"
 #include "transport/transport.h"
 
@@ -68,9 +69,8 @@ public:
     if (!layout_)
       return codec_->decode(payload, *this);
     if (payload.size() != layout_->size)
-      return Status(Code::Protocol, std::string(what) + " has " + std::to_string(payload.size()) +
-                                        " bytes, " + std::to_string(layout_->size) +
-                                        " were expected");
+      return makeError(Code::Protocol, what, " has ", payload.size(), " bytes, ", layout_->size,
+                       " were expected");
     return codec_->check(payload);
   }
   /// The arena for tensors that become large; tensors that lie elsewhere stay there.

@@ -4,10 +4,14 @@
 #include "conversation/connection.h"
 #include "core/message.h"
 
+#include "core/message.h"
+
 namespace mlbridge {
 
 /// The most unsent bytes of a message that has begun to go out; for more the connection ends.
 constexpr size_t MostPartial = 16 << 20;
+/// The longest message that is handed to the channel with the lock held.
+constexpr size_t MostWithLock = 4096;
 
 /// `begun`: whether the frames have gone out, or will.
 Status Connection::send(const iovec *frames, int count, Lock &lock, Deadline deadline,
@@ -25,9 +29,22 @@ Status Connection::send(const iovec *frames, int count, Lock &lock, Deadline dea
   writing_ = true;
   Status status = hasUnsent() ? flush(lock, deadline) : Status();
   if (status) {
-    lock.unlock();
-    status = write(frames, count, deadline, begun);
-    lock.lock();
+    size_t size = 0;
+    for (int i = 0; i < count; ++i)
+      size += frames[i].iov_len;
+    // Copying little takes less time than giving the lock back.
+    const bool isShort = size <= MostWithLock;
+    if (!isShort)
+      lock.unlock();
+    Expected<size_t> taken = channel_->write(frames, count);
+    begun = taken && *taken == size;
+    if (!begun) {
+      if (isShort)
+        lock.unlock();
+      status = write(frames, count, std::move(taken), deadline, begun);
+    }
+    if (!lock.owns_lock())
+      lock.lock();
     if (!status && status.code() != Code::DeadlineExceeded)
       breakWith(status, lock);
   }
@@ -111,7 +128,9 @@ Status Connection::drain(Outbox &box, Lock &lock, Deadline deadline) {
   return status_;
 }
 
-Status Connection::write(const iovec *frames, int count, Deadline deadline, bool &begun) {
+/// Goes on after a first write, which took so much.
+Status Connection::write(const iovec *frames, int count, Expected<size_t> taken, Deadline deadline,
+                         bool &begun) {
   iovec parts[MaxParts];
   size_t left = 0;
   for (int i = 0; i < count; ++i) {
@@ -121,7 +140,6 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline, bool
   const size_t total = left;
   iovec *at = parts;
   while (true) {
-    Expected<size_t> taken = channel_->write(at, count);
     if (!taken)
       return lastWords(taken.status());
     left -= *taken;
@@ -141,19 +159,23 @@ Status Connection::write(const iovec *frames, int count, Deadline deadline, bool
       status = makeError(Code::DeadlineExceeded, "");
     else if (*taken == 0)
       status = awaitRoom(deadline);
-    if (status)
+    if (status) {
+      taken = channel_->write(at, count);
       continue;
+    }
     if (status.code() != Code::DeadlineExceeded)
       return status;
-    const std::string where = "the server read only " + std::to_string(total - left) + " of " +
-                              std::to_string(total) + " bytes in time";
+    const auto late = [&](Code code, const auto &...more) {
+      return makeError(code, "the server read only ", total - left, " of ", total, " bytes in time",
+                       more...);
+    };
     if (begun && left > MostPartial)
-      return makeError(Code::Closed, where, "; the connection was closed");
+      return late(Code::Closed, "; the connection was closed");
     const Lock lock(mutex_);
     for (int i = 0; begun && i < count; ++i)
       if (Status s = partial_.add(at[i].iov_base, at[i].iov_len); !s)
-        return makeError(Code::Closed, where, "; ", s.message());
-    return Status(Code::DeadlineExceeded, where);
+        return late(Code::Closed, "; ", s.message());
+    return late(Code::DeadlineExceeded);
   }
 }
 

@@ -56,7 +56,7 @@ template <typename Part> auto argumentOf(const Part &part) {
 }
 std::string joinOf(uint64_t kinds, ...);
 std::string joinOf(uint64_t kinds, va_list parts);
-Status makeErrorOf(Code code, uint64_t kinds, ...);
+[[gnu::cold]] Status makeErrorOf(Code code, uint64_t kinds, ...);
 
 /// The parts in a row.
 template <typename... Parts> std::string join(const Parts &...parts) {

@@ -2,7 +2,6 @@
 // Names of the codes, and what a caller can do about each.
 #include <mlbridge/status.h>
 
-#include <atomic>
 #include <iterator>
 
 namespace mlbridge {
@@ -44,28 +43,24 @@ const char *name(NextStep step) {
 struct Status::Failure {
   Code code;
   std::string message;
-  std::atomic<size_t> owners = 1;
 };
 
-Status::Status(Code code, std::string message)
-    : failure_(code == Code::Ok ? nullptr : new Failure{code, std::move(message)}) {}
-
-void Status::retain() const noexcept { failure_->owners.fetch_add(1, std::memory_order_relaxed); }
-
-void Status::release() const noexcept {
-  if (failure_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1)
-    delete failure_;
+Status::Status(Code code, std::string message) {
+  if (code != Code::Ok)
+    failure_ = new Failure{code, std::move(message)};
 }
+Status::Status(Code code, const char *message) : Status(code, std::string(message)) {}
 
-void Status::becomeFailure() {
-  *this = Status(Code::Internal, "an Expected was made from an Ok status");
+Code Status::codeOf(const Failure &failure) { return failure.code; }
+Status::Failure *Status::copyOf(const Failure &failure) { return new Failure(failure); }
+void Status::drop(Failure *failure) { delete failure; }
+Status::Failure *Status::missing() {
+  return new Failure{Code::Internal, "an Expected was made from an Ok status"};
 }
-
-Code Status::code() const { return failure_ ? failure_->code : Code::Ok; }
 
 const std::string &Status::message() const {
-  static const auto *none = new std::string;
-  return failure_ ? failure_->message : *none;
+  static const auto &none = *new std::string; // threads may run until the process ends
+  return failure_ ? failure_->message : none;
 }
 
 std::string Status::toString() const {

@@ -23,6 +23,29 @@ TEST(Status, ContextGoesBeforeTheMessageAndKeepsTheCode) {
   EXPECT_EQ(Status().withContext("step 2").message(), "");
 }
 
+TEST(Status, IsCopiedAndMoved) {
+  Status from(Code::Busy, "two are waiting");
+  Status copy = from;
+  const Status moved = std::move(from);
+  copy = moved;
+  const Status &itself = copy;
+  copy = itself;
+  for (const Status &same : {copy, moved}) {
+    EXPECT_EQ(same.code(), Code::Busy);
+    EXPECT_EQ(same.message(), "two are waiting");
+  }
+  copy = Status();
+  EXPECT_TRUE(copy.ok());
+  EXPECT_EQ(copy.message(), "");
+  EXPECT_FALSE(moved.ok());
+}
+
+TEST(Status, OfTheCodeOkIsOkAndHasNoMessage) {
+  const Status odd(Code::Ok, "all is well");
+  EXPECT_TRUE(odd.ok());
+  EXPECT_EQ(odd.toString(), "ok");
+}
+
 TEST(Status, EveryCodeHasItsOwnNameAndANextStep) {
   std::set<std::string> names;
   for (int i = 0; i <= static_cast<int>(Code::Internal); ++i) {

@@ -44,10 +44,9 @@ std::optional<size_t> elementCount(Span<const int64_t> shape) {
       return std::nullopt;
     if (length == 0)
       empty = true;
-    else if (static_cast<uint64_t>(length) > Most / count)
-      tooMany = true;
     else
-      count *= static_cast<uint64_t>(length);
+      tooMany |=
+          __builtin_mul_overflow(count, static_cast<uint64_t>(length), &count) || count > Most;
   }
   if (empty)
     return 0;

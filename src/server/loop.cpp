@@ -99,7 +99,7 @@ ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
     Outcome outcome = Outcome::TimedOut;
     // Polling sessions that are awake takes no system call.
     const auto glance = [&] {
-      if (!attend(false))
+      if (!(anyAwake_.load(std::memory_order_relaxed) ? attend(false) : readAlone()))
         return false;
       if (!mayGoOn())
         outcome = turn(0);
@@ -109,7 +109,8 @@ ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
     };
     int looks = 0;
     const auto look = [&] {
-      if (anyAwake_.load(std::memory_order_relaxed) && ++looks % LooksWithoutWait != 0)
+      if ((anyAwake_.load(std::memory_order_relaxed) || isAlone_.load(std::memory_order_relaxed)) &&
+          ++looks % LooksWithoutWait != 0)
         return glance();
       outcome = turn(0);
       return outcome != Outcome::TimedOut;
@@ -316,6 +317,27 @@ bool ServerLoop::attend(bool toSleep) {
   return true;
 }
 
+bool ServerLoop::readAlone() {
+  const std::lock_guard<std::mutex> lock(host_.mutex);
+  if (sessions_.size() != 1)
+    return false;
+  const std::shared_ptr<Session> session = sessions_.begin()->second;
+  const uint64_t before = host_.statistics.bytesIn;
+  host_.now = Deadline::Clock::now();
+  read(session, 1);
+  const bool wasRead = host_.statistics.bytesIn != before || session->isClosed();
+  update(*session);
+  enforce();
+  return wasRead;
+}
+
+/// With the host's mutex held.
+void ServerLoop::countSessions() {
+  isAlone_.store(sessions_.size() == 1 && !driven_ &&
+                     !sessions_.begin()->second->channel().isQuiet(),
+                 std::memory_order_relaxed);
+}
+
 Expected<std::unique_ptr<Channel>> ServerLoop::acceptOne() {
   try {
     return listener_->accept();
@@ -366,6 +388,7 @@ void ServerLoop::acceptSome() {
       continue;
     }
     sessions_[number] = std::move(session);
+    countSessions();
     strangers_.emplace_back(host_.now, number);
   }
   moreToAccept_ = true; // the listener need not tell of the rest
@@ -422,6 +445,7 @@ void ServerLoop::forget(uint64_t number) {
     awake_.erase(std::find(awake_.begin(), awake_.end(), found->second));
   drop(*found->second);
   sessions_.erase(found);
+  countSessions();
 }
 
 void ServerLoop::drop(Session &session) {

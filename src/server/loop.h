@@ -67,9 +67,9 @@ private:
   static constexpr uint64_t NudgeToken = UINT64_MAX - 1;
   static constexpr uint64_t WriterBit = uint64_t(1) << 63;
   static constexpr Duration ListenAgainAfter = std::chrono::milliseconds(100);
-  /// After so many turns that found something without a system call, others get theirs.
+  /// After so many turns that found something without polling all, the others get theirs.
   static constexpr int TurnsWithoutWait = 16;
-  /// Sessions that are awake are polled so many times for each poll of all of them.
+  /// Sessions that are awake, or the only one, are looked at so many times for each poll of all.
   static constexpr int LooksWithoutWait = 8;
   static constexpr Duration HelpAfter = std::chrono::milliseconds(5);
   static constexpr int MostAccepted = 16; ///< in one turn
@@ -80,7 +80,11 @@ private:
   /// Handles what the sessions that are awake have; those that have nothing fall asleep if so
   /// wanted. Whether there was something. Takes the host's mutex.
   bool attend(bool toSleep);
-  /// Counts turns that found something without a system call; false when it is others' turn.
+  /// Reads what the only session has, without asking whether there is something. Whether there was.
+  /// Takes the host's mutex.
+  bool readAlone();
+  void countSessions();
+  /// Counts turns that found something without polling all; false when it is the others' turn.
   bool mayGoOn() {
     return turnsWithoutWait_.fetch_add(1, std::memory_order_relaxed) + 1 < TurnsWithoutWait;
   }
@@ -116,6 +120,8 @@ private:
   /// Sessions whose channels are quiet and have not said that they sleep: those read lately.
   std::vector<std::shared_ptr<Session>> awake_, ready_;
   std::atomic<bool> anyAwake_{false};
+  /// There is one session, whose channel isn't quiet: reading at once takes a system call less.
+  std::atomic<bool> isAlone_{false};
   /// Sessions whose turn ended before all was handled.
   std::vector<std::shared_ptr<Session>> cut_;
   bool moreToAccept_ = false;

@@ -110,7 +110,7 @@ void Session::onWritable() {
   unsentCharge_.set(unsent_.size());
 }
 
-void Session::push(QueuedEvent event) {
+void Session::push(QueuedEvent &&event) {
   if (isAsked(event.kind)) {
     host_.queuedBytes += event.inputs ? event.inputs->message.size() : 0;
     ++host_.queuedRequests;
@@ -118,13 +118,16 @@ void Session::push(QueuedEvent event) {
   }
   if (!event.inputs)
     event.charge.set(account_, event.charge.bytes() + CostOfEvent);
-  events_.push_back(std::move(event));
+  if (spare_.empty())
+    spare_.emplace_back();
+  spare_.front() = std::move(event);
+  events_.splice(events_.end(), spare_);
   if (events_.size() == 1)
     host_.waiting.push_back(shared_from_this());
 }
 
 /// Queues an event that takes no answer: the oldest of its stream gives way.
-void Session::pushEpisode(QueuedEvent event) {
+void Session::pushEpisode(QueuedEvent &&event) {
   const std::shared_ptr<ServerStream> stream = event.stream;
   push(std::move(event));
   stream->events.push_back(std::prev(events_.end()));
@@ -146,7 +149,8 @@ QueuedEvent Session::extract(std::list<QueuedEvent>::iterator at) {
     auto &events = event.stream->events;
     events.erase(std::find(events.begin(), events.end(), at)); // the first, if all goes
   }
-  events_.erase(at);
+  spare_.clear();
+  spare_.splice(spare_.end(), events_, at);
   event.charge.set(0);
   return event;
 }

@@ -351,7 +351,7 @@ Status Session::onReset(const FrameHeader &header) {
 }
 
 /// Queues something that is to be answered.
-Status Session::enqueue(const FrameHeader &header, QueuedEvent event) {
+Status Session::enqueue(const FrameHeader &header, QueuedEvent &&event) {
   ServerStream *stream = find(header.stream);
   if (!stream) // refused before; the compiler knows or will
     return Status();

@@ -126,12 +126,12 @@ private:
   Status onOpenStream(const FrameHeader &header);
   Status onRequest(const FrameHeader &header);
   Status onReset(const FrameHeader &header);
-  Status enqueue(const FrameHeader &header, QueuedEvent event);
+  Status enqueue(const FrameHeader &header, QueuedEvent &&event);
   Status admitDriver(const FrameHeader &header, EventKind kind);
   Status onEpisode(const FrameHeader &header);
   ServerStream *find(uint32_t id);
-  void push(QueuedEvent event);
-  void pushEpisode(QueuedEvent event);
+  void push(QueuedEvent &&event);
+  void pushEpisode(QueuedEvent &&event);
   static const std::shared_ptr<const CallContext> &lastContext(const ServerStream &stream);
   /// Takes an event out of what waits.
   QueuedEvent extract(std::list<QueuedEvent>::iterator at);
@@ -151,6 +151,7 @@ private:
   Buffer control_;
   std::shared_ptr<InputStorage> incoming_; ///< of the request whose payload is being read
   std::list<QueuedEvent> events_;          ///< that wait for the policy
+  std::list<QueuedEvent> spare_;           ///< memory for the next one, or nothing
   size_t queuedRequests_ = 0;              ///< of those
   size_t framesLeft_ = 0;                  ///< of this turn
   Deadline::Clock::time_point turnEnd_;

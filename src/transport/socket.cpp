@@ -2,6 +2,7 @@
 #include "transport/socket.h"
 #include "core/message.h"
 
+#include "core/message.h"
 #include "transport/owner.h"
 
 #include <cerrno>

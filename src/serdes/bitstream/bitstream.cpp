@@ -25,18 +25,14 @@ uint64_t readWord(const uint8_t *from) {
   return word;
 }
 
-std::string number(uint64_t value) { return std::to_string(value); }
-
-std::string about(const TensorSpec &spec) { return "bitstream: tensor '" + spec.name + "' "; }
-
 Status tooShort(const TensorSpec &spec, size_t needed, size_t offset, size_t left) {
-  return makeError(Code::Protocol, about(spec), "needs ", number(needed), " bytes at offset ",
-                   number(offset), ", message has ", number(left), " left");
+  return makeError(Code::Protocol, "bitstream: tensor '", spec.name, "' needs ", needed,
+                   " bytes at offset ", offset, ", message has ", left, " left");
 }
 
 Status leftover(size_t expected, size_t size) {
-  return makeError(Code::Protocol, "bitstream: expected the end at offset ", number(expected),
-                   ", the message has ", number(size), " bytes");
+  return makeError(Code::Protocol, "bitstream: expected the end at offset ", expected,
+                   ", the message has ", size, " bytes");
 }
 
 /// The part that does not change from message to message.
@@ -50,9 +46,8 @@ struct Plan {
 Status checkPadding(const Plan &plan, const uint8_t *message, size_t from, size_t to) {
   for (size_t i = from; i < to; ++i)
     if (message[i] != 0)
-      return makeError(Code::Protocol, "bitstream: padding byte at offset ", number(i),
-                       " before tensor '", plan.spec.name, "' is ", number(message[i]),
-                       ", expected 0");
+      return makeError(Code::Protocol, "bitstream: padding byte at offset ", i, " before tensor '",
+                       plan.spec.name, "' is ", message[i], ", expected 0");
   return Status();
 }
 
@@ -60,8 +55,8 @@ Status checkBools(const Plan &plan, const uint8_t *message, size_t offset, size_
   size_t bad = findNoBool(message + offset, size);
   if (bad == size)
     return Status();
-  return makeError(Code::Protocol, about(plan.spec), "element ", number(bad), " at offset ",
-                   number(offset + bad), " is ", number(message[offset + bad]),
+  return makeError(Code::Protocol, "bitstream: tensor '", plan.spec.name, "' element ", bad,
+                   " at offset ", offset + bad, " is ", message[offset + bad],
                    ", a bool is 0 or 1");
 }
 
@@ -84,7 +79,8 @@ public:
         if (!count ||
             __builtin_mul_overflow(*count, std::max(plan.elementSize, size_t(1)), &bytes) ||
             __builtin_add_overflow(bytes, end + 2 * Alignment, &bytes))
-          return makeError(Code::LimitExceeded, about(spec), "is too large: ", spec.toString());
+          return makeError(Code::LimitExceeded, "bitstream: tensor '", spec.name,
+                           "' is too large: ", spec.toString());
         plan.count = *count;
       }
       codec->fixed_ &= plan.words == 0 && plan.elementSize != 0;
@@ -169,9 +165,9 @@ public:
                          ? findNoBool(static_cast<const uint8_t *>(view.data), view.count)
                          : view.count;
         if (bad != view.count) {
-          Status s(Code::InvalidArgument, about(plan.spec) + "element " + number(bad) + " is " +
-                                              number(static_cast<const uint8_t *>(view.data)[bad]) +
-                                              ", a bool is 0 or 1");
+          Status s = makeError(Code::InvalidArgument, "bitstream: tensor '", plan.spec.name,
+                               "' element ", bad, " is ",
+                               static_cast<const uint8_t *>(view.data)[bad], ", a bool is 0 or 1");
           (void)out.resize(start);
           external.clear();
           return s;
@@ -205,8 +201,8 @@ public:
       const Plan &plan = plans_[i];
       size_t start = aligned(at + skipped) - skipped;
       if (start > message.size())
-        return makeError(Code::Protocol, about(plan.spec), "starts at offset ", number(start),
-                         ", message has ", number(message.size()), " bytes");
+        return makeError(Code::Protocol, "bitstream: tensor '", plan.spec.name,
+                         "' starts at offset ", start, ", message has ", message.size(), " bytes");
       if (Status s = checkPadding(plan, message.data(), at, start); !s)
         return s;
       at = start;
@@ -221,12 +217,12 @@ public:
       if (count && span != external.end() && span->offset == at) {
         if (plan.spec.type == ElementType::Bool || span->bytes % plan.elementSize != 0 ||
             span->bytes / plan.elementSize != count)
-          return makeError(Code::Protocol, about(plan.spec), "of shape ", toString(shape),
-                           " is stated to have ", number(span->bytes),
+          return makeError(Code::Protocol, "bitstream: tensor '", plan.spec.name, "' of shape ",
+                           shape, " is stated to have ", span->bytes,
                            " bytes outside of the message");
         if (!sink.adopt(i, shape, static_cast<const uint8_t *>(span->data)))
-          return makeError(Code::Protocol, about(plan.spec), "cannot have the shape ",
-                           toString(shape));
+          return makeError(Code::Protocol, "bitstream: tensor '", plan.spec.name,
+                           "' cannot have the shape ", shape);
         skipped += span->bytes;
         ++span;
         continue;
@@ -248,8 +244,7 @@ public:
       at += bytes;
     }
     if (span != external.end())
-      return makeError(Code::Protocol, "bitstream: no tensor begins at offset ",
-                       number(span->offset),
+      return makeError(Code::Protocol, "bitstream: no tensor begins at offset ", span->offset,
                        ", where the request says that one lies outside of the message");
     return at == message.size() ? Status() : leftover(at, message.size());
   }
@@ -272,17 +267,16 @@ private:
       if (!spec.maximum.empty() && spec.maximum[d] > 0)
         most = static_cast<uint64_t>(spec.maximum[d]);
       if (length > most)
-        return makeError(Code::Protocol, about(spec), "dimension ", number(d), " at offset ",
-                         number(at), " is ", number(length), ", at most ", number(most),
-                         " is allowed");
+        return makeError(Code::Protocol, "bitstream: tensor '", spec.name, "' dimension ", d,
+                         " at offset ", at, " is ", length, ", at most ", most, " is allowed");
       shape[d] = static_cast<int64_t>(length);
       at += Word;
     }
     std::optional<size_t> product = elementCount(shape);
     if (!product)
-      return makeError(Code::Protocol, about(spec),
-                       "has more elements than any message: its shape is ", toString(shape),
-                       " before offset ", number(at));
+      return makeError(Code::Protocol, "bitstream: tensor '", spec.name,
+                       "' has more elements than any message: its shape is ", shape,
+                       " before offset ", at);
     count = *product;
     return Status();
   }
@@ -297,8 +291,8 @@ private:
     for (size_t k = 0; k < count; ++k) {
       uint64_t length = readWord(lengths + k * Word);
       if (length > left)
-        return makeError(Code::Protocol, about(spec), "element ", number(k), " needs ",
-                         number(length), " bytes, message has ", number(left), " left");
+        return makeError(Code::Protocol, "bitstream: tensor '", spec.name, "' element ", k,
+                         " needs ", length, " bytes, message has ", left, " left");
       left -= length;
     }
     TensorView view;
@@ -319,9 +313,9 @@ private:
       return prepared.status();
     view = *prepared;
     if (view.count != count || view.type != plans_[index].spec.type)
-      return makeError(Code::Internal, about(plans_[index].spec), "got storage for ",
-                       number(view.count), " ", name(view.type), " elements, asked for ",
-                       number(count));
+      return makeError(Code::Internal, "bitstream: tensor '", plans_[index].spec.name,
+                       "' got storage for ", view.count, " ", name(view.type),
+                       " elements, asked for ", count);
     return Status();
   }
 

@@ -36,8 +36,8 @@ struct Wire {
 };
 static_assert(sizeof(Wire) == SharedMemory::Announcement::Size);
 
-Status unusable(const std::string &why) {
-  return makeError(Code::Protocol, "shared memory: ", why);
+template <typename... Parts> Status unusable(const Parts &...why) {
+  return makeError(Code::Protocol, "shared memory: ", why...);
 }
 
 /// A child process must not write into what its parent shares with a server: in the child every
@@ -73,63 +73,7 @@ private:
   }
 };
 
-Status impossible(const char *what, uint64_t distance, size_t size) {
-  return makeError(Code::Protocol, "shared memory: the peer says that it has ", what,
-                   ", which leaves ", distance, " bytes in a ring of ", size);
-}
-
 } // namespace
-
-Expected<size_t> RingReader::read(uint8_t *to, size_t size) {
-  const uint64_t there = control_->written.load() - taken_;
-  if (there > size_)
-    return impossible("written", there, size_);
-  const size_t n = std::min<size_t>(there, size);
-  if (n == 0)
-    return n;
-  const size_t at = taken_ & (size_ - 1);
-  const size_t first = std::min(n, size_ - at);
-  std::memcpy(to, bytes_ + at, first);
-  if (n != first)
-    std::memcpy(to + first, bytes_, n - first);
-  taken_ += n;
-  control_->taken.store(taken_);
-  return n;
-}
-
-Expected<size_t> RingWriter::write(const iovec *parts, int count) {
-  size_t wanted = 0;
-  for (int i = 0; i < count; ++i)
-    wanted += parts[i].iov_len;
-  if (size_ - (written_ - knownTaken_) < wanted) {
-    knownTaken_ = control_->taken.load();
-    if (written_ - knownTaken_ > size_) {
-      const uint64_t distance = written_ - knownTaken_;
-      knownTaken_ = written_ - size_; // full, whatever comes
-      return impossible("read", distance, size_);
-    }
-  }
-  size_t left = std::min<size_t>(wanted, size_ - (written_ - knownTaken_));
-  const size_t total = left;
-  if (total == 0)
-    return total;
-  uint64_t position = written_;
-  for (const iovec *part = parts; left; ++part) {
-    const auto *from = static_cast<const uint8_t *>(part->iov_base);
-    const size_t n = std::min(part->iov_len, left);
-    const size_t at = position & (size_ - 1);
-    const size_t first = std::min(n, size_ - at);
-    if (first)
-      std::memcpy(bytes_ + at, from, first);
-    if (n != first)
-      std::memcpy(bytes_, from + first, n - first);
-    position += n;
-    left -= n;
-  }
-  written_ = position;
-  control_->written.store(written_);
-  return total;
-}
 
 void SharedMemory::Announcement::encode(uint8_t *to) const {
   Wire wire{{}, Major, Minor, 0, size, ring};
@@ -146,15 +90,14 @@ Expected<SharedMemory::Announcement> SharedMemory::Announcement::decode(const ui
   const uint16_t major = wire.major;
   const Announcement said{wire.size, wire.ring};
   if (major != Major)
-    return unusable("the compiler uses version " + std::to_string(major) +
-                    " of its layout, the server version " + std::to_string(Major));
+    return unusable("the compiler uses version ", major, " of its layout, the server version ",
+                    Major);
   if (said.ring < LeastRing || said.ring > MostRing || (said.ring & (said.ring - 1)) != 0)
-    return unusable("a ring of " + std::to_string(said.ring) + " bytes; expected a power of two, " +
-                    std::to_string(LeastRing) + " to " + std::to_string(MostRing));
+    return unusable("a ring of ", said.ring, " bytes; expected a power of two, ", LeastRing, " to ",
+                    MostRing);
   if (said.size < ControlSize + 2 * said.ring || said.size > MostSize)
-    return unusable("the compiler states " + std::to_string(said.size) + " bytes, two rings of " +
-                    std::to_string(said.ring) + " take " +
-                    std::to_string(ControlSize + 2 * said.ring));
+    return unusable("the compiler states ", said.size, " bytes, two rings of ", said.ring, " take ",
+                    ControlSize + 2 * said.ring);
   return said;
 }
 
@@ -208,8 +151,7 @@ Expected<std::shared_ptr<SharedMemory>> SharedMemory::adopt(Descriptor memory,
       ::fstat(memory.get(), &info) != 0)
     return unusable("it was not made by memfd_create");
   if (static_cast<uint64_t>(info.st_size) != said.size)
-    return unusable("the compiler states " + std::to_string(said.size) + " bytes, it has " +
-                    std::to_string(info.st_size));
+    return unusable("the compiler states ", said.size, " bytes, it has ", info.st_size);
   return map(std::move(memory), said, ControlSize + 2 * said.ring);
 }
 
@@ -288,7 +230,7 @@ Expected<HandedOver> takeOver(int socket) {
     return makeError(Code::LimitExceeded,
                      "shared memory: the server has no descriptors left for it (ulimit -n)");
   if (count != 2 || (message.msg_flags & MSG_CTRUNC))
-    return unusable("the compiler sent " + std::to_string(count) +
+    return unusable("the compiler sent ", count,
                     " descriptors with it, expected the memory and a socket");
   int domain = 0;
   socklen_t size = sizeof domain;

@@ -29,10 +29,11 @@ Status ring(int socket) {
   return Status();
 }
 
+/// What is marked cold isn't part of a message, and is compiled for size.
 class ShmChannel final : public Channel {
 public:
   /// The compiler's end: makes the memory and hands it over. Errors: LimitExceeded, Closed.
-  static Expected<std::unique_ptr<Channel>> connect(Descriptor socket) {
+  [[gnu::cold]] static Expected<std::unique_ptr<Channel>> connect(Descriptor socket) {
     Expected<std::shared_ptr<SharedMemory>> memory = SharedMemory::make();
     if (!memory)
       return memory.status();
@@ -48,7 +49,7 @@ public:
         new ShmChannel(std::move(socket), std::move(bell), std::move(*memory)));
   }
   /// The server's end; takes the memory when it comes.
-  static Expected<std::unique_ptr<Channel>> accept(Descriptor socket) {
+  [[gnu::cold]] static Expected<std::unique_ptr<Channel>> accept(Descriptor socket) {
     return std::unique_ptr<Channel>(new ShmChannel(std::move(socket)));
   }
   Expected<size_t> read(uint8_t *to, size_t size) override {
@@ -162,7 +163,7 @@ private:
     ends_.emplace(std::move(memory), isServer_);
   }
   /// The server's end: whether the memory is there.
-  Expected<bool> takeMemory() {
+  [[gnu::cold]] Expected<bool> takeMemory() {
     Expected<HandedOver> taken = takeOver(socket_.get());
     if (!taken)
       return taken.status();
@@ -174,7 +175,7 @@ private:
   }
   /// Empties the reader's socket, using the caller's memory. What a server wrote that has not taken
   /// the memory stays there.
-  Expected<size_t> hear(uint8_t *to, size_t size) {
+  [[gnu::cold]] Expected<size_t> hear(uint8_t *to, size_t size) {
     Expected<size_t> n = readSocket(socket_.get(), to, size);
     if (!n) {
       ended_ = true;

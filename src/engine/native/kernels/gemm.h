@@ -2,10 +2,9 @@
 // Matrix products. The order of operations of an element of the result depends on k, n and its
 // column alone:
 // - In panels, packed or not, the products of rows k = s (mod S) of b are summed in chain s, one
-// after the
-//   other from zero, and the S chains by halves (s and s + S/2, and so on). S is 8, 4, 2, 2 in a
-//   block of 1, 2, 3, 4 panels. How many columns and rows are computed at a time is up to the
-//   registers.
+//   after the other from zero, and the S chains by halves (s and s + S/2, and so on). S is 8, 4, 2,
+//   2 in a block of 1, 2, 3, 4 panels. How many columns and rows are computed at a time is up to
+//   the registers.
 // - By columns, lane l of chain s sums elements (4 i + s) Lanes + l; then the chains and the
 //   lanes are summed by halves.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_GEMM_H
@@ -15,11 +14,6 @@
 #include "sizes.h"
 
 namespace mlbridge::native::kernels {
-
-/// A number that the compiler knows.
-template <int64_t N> struct Constant {
-  constexpr operator int64_t() const { return N; }
-};
 
 /// The operations on a sum: y = alpha sum + beta c, and Relu.
 template <class E> struct Epilogue {
@@ -87,10 +81,10 @@ MLBRIDGE_INLINE void tile(const E *a, int64_t rowStride, int64_t rows, const E *
             chain[m][w][c] = V::fma(value, factor[w], chain[m][w][c]);
         }
       }
-    // Fewer than C rows of b are left.
+    const int64_t left = k - i; // fewer than C rows of b
 #pragma GCC unroll 8
     for (int c = 0; c < C - 1; ++c)
-      if (i + c < k)
+      if (c < left)
 #pragma GCC unroll 8
         for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
@@ -125,6 +119,16 @@ MLBRIDGE_INLINE void tile(const E *a, int64_t rowStride, int64_t rows, const E *
         finishInline(results[m][w], e, row + m, column + w * V::Lanes, n);
 }
 
+/// Rows of a times one packed panel. Small networks consist of little else, so it is a function of
+/// its own, in which everything has a register.
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void onePanel(const E *a, int64_t rowStride, int64_t row, int64_t m, const E *b,
+                              int64_t k, const Epilogue<E> &e, int64_t column, int64_t n) {
+  for (; row < m; ++row)
+    tile<V, 1, 1, 8, AccumulatorsOf<V> >= 24 ? 8 : 4>(a + row * rowStride, rowStride, 1, b,
+                                                      V::Lanes, k, e, row, column, n);
+}
+
 /// A block of W panels: all rows of a.
 template <class V, int W, class E = ElementOf<V>>
 MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t m, const E *b, int64_t bStride,
@@ -147,15 +151,12 @@ MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t m, const E *b,
       for (int w = 0; w < W; w += WN)
         tile<V, MN, WN, S, CN>(a + row * rowStride, rowStride, m - row, b + w * V::Lanes, bStride,
                                k, e, row, column + w * V::Lanes, n);
-  const auto oneByOne = [&](auto stride) MLBRIDGE_ALWAYS {
-    for (; row < m; ++row)
-      for (int w = 0; w < W; w += W1)
-        tile<V, 1, W1, S, C1>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, stride, k, e,
-                              row, column + w * V::Lanes, n);
-  };
   if (W == 1 && bStride == V::Lanes)
-    return oneByOne(Constant<V::Lanes>());
-  oneByOne(bStride);
+    return onePanel<V>(a, rowStride, row, m, b, k, e, column, n);
+  for (; row < m; ++row)
+    for (int w = 0; w < W; w += W1)
+      tile<V, 1, W1, S, C1>(a + row * rowStride, rowStride, 1, b + w * V::Lanes, bStride, k, e, row,
+                            column + w * V::Lanes, n);
 }
 
 /// True if products of V have code for each number of panels: those of float.
@@ -292,7 +293,7 @@ MLBRIDGE_SHARED void multiply(const E *a, int64_t rowStride, int64_t m, const E 
   }
 }
 
-template <class V> MLBRIDGE_INLINE void Gemm(Operands operands, Parameters p) {
+template <class V> MLBRIDGE_SHARED void anyGemm(Operands operands, Parameters p) {
   using E = ElementOf<V>;
   const E *a = static_cast<const E *>(operands[1]);
   const E *b = static_cast<const E *>(operands[2]);
@@ -315,6 +316,28 @@ template <class V> MLBRIDGE_INLINE void Gemm(Operands operands, Parameters p) {
   if (p[13] == 0) // without a walk, as in most networks
     return one(First);
   eachIndex<4>(p[13], p + 14, one);
+}
+
+template <class V> MLBRIDGE_INLINE void Gemm(Operands operands, Parameters p) {
+  using E = ElementOf<V>;
+  const int64_t k = p[1], n = p[2];
+  const bool relu = static_cast<Activation>(p[10]) == Activation::Relu;
+  // One row by one packed panel, not in a batch.
+  if constexpr (HasTiles<V>)
+    if (p[0] == 1 && n <= V::Lanes && n > 0 && p[4] == 0 && p[13] == 0 &&
+        (relu || static_cast<Activation>(p[10]) == Activation::None) && !packedByColumns(k, n)) {
+      const Epilogue<E> e{static_cast<E *>(operands[0]),
+                          p[5],
+                          static_cast<const E *>(operands[3]),
+                          p[6],
+                          p[7],
+                          realOf<E>(p[8]),
+                          realOf<E>(p[9]),
+                          relu};
+      return onePanel<V>(static_cast<const E *>(operands[1]), 0, 0, 1,
+                         static_cast<const E *>(operands[2]), k, e, 0, n);
+    }
+  anyGemm<V>(operands, p);
 }
 
 /// Moves only: the same for all vectors.
