@@ -87,10 +87,11 @@ int main(int count, char **arguments) {
   if (count != 3)
     bench::fail("usage: operators-client LIBRARY ROUNDS < LIST");
   const OrtEnv *env = bench::openRuntime(arguments[1]);
+  const int rounds = static_cast<int>(std::strtol(arguments[2], nullptr, 10));
   for (std::string model, inputs; std::cin >> model >> inputs;) {
     std::ifstream file(inputs, std::ios::binary);
     const std::string bytes(std::istreambuf_iterator<char>(file), {});
-    std::string answer = timed(env, model, bytes, std::atoi(arguments[2]));
+    std::string answer = timed(env, model, bytes, rounds);
     std::replace(answer.begin(), answer.end(), '\n', ' ');
     std::cout << answer << std::endl;
   }

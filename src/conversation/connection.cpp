@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The streams of a connection: what comes goes to whom it is for, and who asks waits for it.
 #include "conversation/connection.h"
-#include "core/message.h"
 
 #include "core/message.h"
 #include "core/process.h"

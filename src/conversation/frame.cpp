@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/frame.h"
-#include "core/message.h"
 
 #include "core/message.h"
 

@@ -29,7 +29,7 @@ OPTIONS = {
 CLIENT = {"unix", "shm", "pipe", "components"}
 ALL = {*URIS, *OPTIONS}
 TARGETS = {"base": set(), "client": CLIENT, "options": set(OPTIONS), "core": ALL, "all": ALL}
-TARGETS |= {name: {name} for name in ALL}
+TARGETS |= {name: {name} for name in (*URIS, *OPTIONS)}
 PROJECT = """
 cmake_minimum_required(VERSION 3.16)
 project(schemes LANGUAGES CXX)

@@ -383,8 +383,10 @@ TEST(NativeOpening, BFloat16IsFloat32OutsideAndRoundedInside) {
   ASSERT_TRUE(runner.set("x", {256.0F, 258.0F, 1.00390625F, -3.5F}));
   ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
   const float expected[] = {256, 260, 2, -2.5F};
-  for (const size_t output : {0, 1})
-    EXPECT_EQ(std::memcmp(runner.outputAt(output).data, expected, sizeof expected), 0) << output;
+  for (const size_t output : {0, 1}) {
+    const auto *values = static_cast<const float *>(runner.outputAt(output).data);
+    EXPECT_TRUE(std::equal(values, values + 4, expected)) << output;
+  }
 }
 
 TEST(NativeOpening, FunctionsOfOneNameNeedDifferentOverloads) {

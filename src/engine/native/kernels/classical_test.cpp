@@ -110,15 +110,15 @@ TEST(Trees, OfOneTestGiveTheirLeaves) {
 
 TEST(Trees, LeavesGiveToSeveralTargetsOrToNone) {
   // Leaf 0 gives to targets 2 and 0, leaf 1 to none. The tree is deeper than is gone at once.
-  constexpr int32_t Depth = 20;
+  constexpr size_t Depth = 20;
   std::vector<TreeNode<float, NarrowLink>> nodes(1);
-  for (int32_t i = 0; i < Depth; ++i) { // greater goes on, others end in leaf 1
-    nodes[static_cast<size_t>(2 * i)] = {treeKey(static_cast<float>(i)), 1, 1};
+  for (size_t i = 0; i < Depth; ++i) { // greater goes on, others end in leaf 1
+    nodes[2 * i] = {treeKey(static_cast<float>(i)), 1, 1};
     nodes.push_back({1, 0, 0});
     nodes.push_back({0, 0, 0});
   }
   std::vector<int32_t> roots(TreesTogether, 0), slots{0}, starts{0, 2, 2}, targets{2, 0};
-  roots.push_back(Depth);
+  roots.push_back(static_cast<int32_t>(Depth));
   std::vector<float> weights{5, 7}, x{100, 19, 20}, y(9);
   std::vector<uint32_t> workspace(static_cast<size_t>(treeWorkspace(3, 1)));
   void *operands[] = {y.data(),      x.data(),       nodes.data(),   roots.data(),    slots.data(),

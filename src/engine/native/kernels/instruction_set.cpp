@@ -2,9 +2,11 @@
 #include "engine/native/kernels/cpu.h"
 #include "engine/native/kernels/kernel.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 
 namespace mlbridge::native {
 
@@ -22,7 +24,7 @@ struct KernelTable {
   Kernel kernels[static_cast<size_t>(KernelId::Count)];
   explicit KernelTable(SetKernels *set, const Kernel *lesser = nullptr) {
     if (lesser)
-      std::memcpy(kernels, lesser, sizeof kernels);
+      std::copy_n(lesser, std::size(kernels), kernels);
     set(kernels);
   }
 };

@@ -134,7 +134,9 @@ template <KernelId Kernel, IntegerOp Op> Status arithmeticNode(Lowering &l) {
 Status add(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1);
   Value *sum = fuseIntoBytes(l, a, nullptr, b);
-  if (sum || (sum = fuseIntoBytes(l, b, nullptr, a)))
+  if (!sum)
+    sum = fuseIntoBytes(l, b, nullptr, a);
+  if (sum)
     return l.give(sum);
   if (isFloat(a->type) && fuseBias(l, a, b))
     return l.give(a);
@@ -146,7 +148,9 @@ Status add(Lowering &l) {
 Status mul(Lowering &l) {
   Value *a = l.in(0), *b = l.in(1);
   Value *product = fuseIntoBytes(l, a, b, nullptr);
-  if (product || (product = fuseIntoBytes(l, b, a, nullptr)))
+  if (!product)
+    product = fuseIntoBytes(l, b, a, nullptr);
+  if (product)
     return l.give(product);
   return arithmeticNode<KernelId::MulF32, IntegerOp::Mul>(l);
 }
