@@ -44,7 +44,7 @@ SHRUNK = 20  # no more than that many
 KNOWN: dict[str, str] = {
     "Hardmax": "for `Hardmax` NaN is the greatest",
     "Gemm": "In a product of matrices a zero times an infinity is NaN",
-    "float16": "float16 is computed as float32 and rounded",
+    "float16": "float16 and bfloat16 are computed as float32 and rounded",
     "LogSoftmax": "`LogSoftmax` keeps the digits of elements far below the greatest",
     "LpNormalization": "norm of `LpNormalization` with p = 1 is a sum of absolute values",
     "MatMul": "In a product of matrices a zero times an infinity is NaN",

@@ -350,7 +350,7 @@ template <class Isa> MLBRIDGE_INLINE void Accumulate(Operands o, Parameters p) {
   const int64_t width = widthOf(p[1]), n = p[3], inner = p[4];
   const bool isExclusive = p[5] != 0;
   const int64_t step = p[6] ? -1 : 1;
-  for (int64_t i = 0; i < p[2]; ++i) {
+  for (int64_t i = 0; n != 0 && i < p[2]; ++i) {
     const int64_t first = i * n + (p[6] ? n - 1 : 0);
     if (inner == 1) {
       withWidth(width, [&](auto element) MLBRIDGE_ALWAYS {
