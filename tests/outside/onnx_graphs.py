@@ -54,6 +54,7 @@ KNOWN: dict[str, str] = {
     "ReduceLogSumExp": "`ReduceLogSumExp` of infinity is infinity",
     "ReduceMean": "mean of nothing is 0",
     "Slice": "A `Slice` that goes backwards ends where `ends` says",
+    "Unique": "`Unique` that doesn't sort gives slices of its axis",
 }
 #: Operators of KNOWN where there may be nobody else to agree with.
 ALONE = ("OneHot", "Slice")

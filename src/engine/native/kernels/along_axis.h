@@ -78,8 +78,9 @@ MLBRIDGE_SHARED E reduceSpan(const E *x, int64_t n) {
     if constexpr (R::Start == 0)
       return V::sum(sum);
     sum.store(lanes);
-    if constexpr (L::Lanes != V::Lanes)
-      R::join(L::load(lanes), L::load(lanes + L::Lanes)).store(lanes);
+    for (int64_t half = V::Lanes / 2; half >= L::Lanes; half /= 2)
+      for (int64_t i = 0; i < half; i += L::Lanes)
+        R::join(L::load(lanes + i), L::load(lanes + i + half)).store(lanes + i);
   }
   for (int64_t half = IsArray<V> ? Step / 2 : L::Lanes / 2; half; half /= 2)
     for (int64_t i = 0; i < half; ++i)
