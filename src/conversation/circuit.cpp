@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "conversation/circuit.h"
-#include "core/message.h"
 
 #include "core/backend.h"
+#include "core/message.h"
 #include "core/registry.h"
 
 namespace mlbridge {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds components by file name, opens them once and checks their tables.
 #include "core/component.h"
-#include "core/message.h"
 
 #include "core/component_values.h"
+#include "core/message.h"
 #include "core/registry.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/file.h"
-#include "core/message.h"
 
 #include "core/descriptor.h"
+#include "core/message.h"
 
 #include <algorithm>
 #include <cerrno>

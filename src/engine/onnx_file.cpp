@@ -2,8 +2,8 @@
 // Reads a ModelProto field by field. The file is hostile: every length is held against what is
 // left of its message, nesting is bounded, and memory grows with the bytes that are there.
 #include "engine/onnx_file.h"
-#include "core/message.h"
 
+#include "core/message.h"
 #include "engine/wire.h"
 
 #include <charconv>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Functions and schemes of the program's own. A program that registers none doesn't link this.
-#include "core/message.h"
 #include "runner/registry.h"
 
+#include "core/message.h"
 #include "core/registry.h"
 #include "engine/backends.h"
 

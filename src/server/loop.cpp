@@ -97,7 +97,7 @@ void ServerLoop::wake() const {
 ServerLoop::Outcome ServerLoop::wait(Deadline deadline) {
   if (handover_.yields()) {
     Outcome outcome = Outcome::TimedOut;
-    // Polling sessions that are awake takes no system call.
+    // Looking at sessions that are awake takes no system call; at the only one, one read.
     const auto glance = [&] {
       if (!(anyAwake_.load(std::memory_order_relaxed) ? attend(false) : readAlone()))
         return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Opening: the file is read whole, held against what native runs, and planned.
 #include "engine/native/network.h"
-#include "core/message.h"
 
+#include "core/message.h"
 #include "engine/file.h"
 #include "engine/native/missing_features.h"
 #include "engine/native/planner.h"

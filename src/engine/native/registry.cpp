@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/native/registry.h"
+
 #include "core/message.h"
 
 #include <algorithm>

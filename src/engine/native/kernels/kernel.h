@@ -113,9 +113,9 @@
 //               holds the values to start with. A negative index counts from the end. {count, rows
 //               of y, length, index stride}
 #define MLBRIDGE_NATIVE_FLOAT_UNARY(X)                                                             \
-  X(Acos) X(Acosh) X(Affine) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Celu) X(Clamp)     \
+  X(Acos) X(Acosh) X(Affine) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Celu) X(Clamp)            \
   X(Cos) X(Cosh) X(Elu) X(Erf) X(Exp) X(Floor) X(Gelu) X(GeluTanh) X(HardSigmoid) X(HardSwish)     \
-  X(LeakyRelu) X(Log) X(Mish) X(Reciprocal) X(Relu) X(Round) X(Selu) X(Shrink) X(Sigmoid)   \
+  X(LeakyRelu) X(Log) X(Mish) X(Reciprocal) X(Relu) X(Round) X(Selu) X(Shrink) X(Sigmoid)          \
   X(Sign) X(Sin) X(Sinh) X(Softplus) X(Softsign) X(Sqrt) X(Square) X(Swish) X(Tan) X(Tanh)         \
   X(ThresholdedRelu)
 #define MLBRIDGE_NATIVE_FLOAT_BINARY(X) X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Max) X(Min) X(PRelu)
