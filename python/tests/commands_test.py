@@ -15,7 +15,7 @@ import pytest
 from mlbridge.cli import main
 from mlbridge.cli.common import EXIT_CODES
 from mlbridge.cli.parser import COMMANDS as NAMES
-from mlbridge.cli.parser import parser
+from mlbridge.cli.parser import GROUPS, parser
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "onnx"
 
@@ -39,6 +39,20 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
 def test_the_commands_are_these() -> None:
     names = "aot candidates corpus doctor flags inspect log path replay run serve stats"
     assert [*names.split(), "train", "tune", "validate", "vocabulary", "wrapper"] == COMMANDS
+
+
+def test_help_says_where_to_start_and_has_the_commands_in_groups(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    usage, start, *rest = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith("usage: mlbridge [-h] [--version] COMMAND ...")
+    assert start.startswith("To start: mlbridge doctor")
+    for group, commands in GROUPS.items():
+        (section,) = (lines.splitlines()[1:] for lines in rest if lines.startswith(f"{group}:\n"))
+        assert [line.split()[0] for line in section] == list(commands)
+    assert list(GROUPS) == ["compile", "models", "training", "diagnosis"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
