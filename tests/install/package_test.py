@@ -72,7 +72,7 @@ def test_a_missing_component_says_what_it_needs(prefix: Path, tmp_path: Path) ->
     project.mkdir()
     done = configure(smaller, project, "find_package(MLBridge REQUIRED COMPONENTS core onnx)")
     assert done.returncode != 0
-    assert "'onnx' is not installed" in done.stderr and "onnxruntime-headers" in done.stderr
+    assert "'onnx' is not installed" in done.stderr and "MLBRIDGE_ONNX=ON" in done.stderr
     done = configure(
         smaller, project, "find_package(MLBridge REQUIRED COMPONENTS core OPTIONAL_COMPONENTS onnx)"
     )

@@ -113,7 +113,7 @@ def onnx_engine() -> str:
         except Error as error:
             fix = "pip install onnxruntime"
             if files.find_component("engine", "onnx") is None:
-                fix = "install mlbridge again with ONNX Runtime's headers (docs/dependencies.md)"
+                fix = f"build it with MLBRIDGE_ONNX=ON, {REBUILD}"
             raise Missing(str(error), fix) from None
     if answer != 42.0:
         raise Missing(f"a model gave {answer}, not 42.0", "report a bug")

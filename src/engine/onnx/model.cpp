@@ -9,8 +9,6 @@
 #include "engine/onnx_format.h"
 #include "engine/onnx_guards.h"
 
-#include <onnxruntime_session_options_config_keys.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -31,7 +29,7 @@ constexpr char StateShapes[] = "state it when you export the model, or add it wi
 /// An object of the C API, released at the end of the scope.
 template <typename T> class Scoped {
 public:
-  explicit Scoped(void(ORT_API_CALL *release)(T *)) : release_(release) {}
+  explicit Scoped(void (*release)(T *)) : release_(release) {}
   Scoped(const Scoped &) = delete;
   Scoped &operator=(const Scoped &) = delete;
   ~Scoped() {
@@ -42,7 +40,7 @@ public:
   T *get() const { return object_; }
 
 private:
-  void(ORT_API_CALL *release_)(T *);
+  void (*release_)(T *);
   T *object_ = nullptr;
 };
 
@@ -201,9 +199,9 @@ Status readSpec(const OrtApi *api, const OrtTypeInfo *type, const std::string &w
 /// Inputs or outputs of a session, by the functions of the C API for them.
 struct Side {
   const char *kind;
-  OrtStatus *(ORT_API_CALL *count)(const OrtSession *, size_t *);
-  OrtStatus *(ORT_API_CALL *name)(const OrtSession *, size_t, OrtAllocator *, char **);
-  OrtStatus *(ORT_API_CALL *type)(const OrtSession *, size_t, OrtTypeInfo **);
+  OrtStatus *(*count)(const OrtSession *, size_t *);
+  OrtStatus *(*name)(const OrtSession *, size_t, OrtAllocator *, char **);
+  OrtStatus *(*type)(const OrtSession *, size_t, OrtTypeInfo **);
 };
 
 /// `leftOut`: what has no spec, and why; null if all of them have to have one.
@@ -431,7 +429,7 @@ Status Model::readMetadata() {
 
   struct Field {
     const char *key;
-    OrtStatus *(ORT_API_CALL *read)(const OrtModelMetadata *, OrtAllocator *, char **);
+    OrtStatus *(*read)(const OrtModelMetadata *, OrtAllocator *, char **);
   };
   for (const Field &field : {Field{"onnx.producer", api->ModelMetadataGetProducerName},
                              Field{"onnx.graph", api->ModelMetadataGetGraphName},

@@ -23,7 +23,6 @@ namespace {
 
 /// The oldest C API that has what this engine calls, so that old libraries work too.
 constexpr uint32_t ApiVersion = 16;
-static_assert(ApiVersion <= ORT_API_VERSION, "the headers of ONNX Runtime are older than 1.16");
 
 /// Address space: about 100 MiB for the library and its heaps, the rest is the compiler's.
 constexpr size_t MemoryOfRuntime = 192 << 20;
@@ -35,8 +34,7 @@ constexpr const char *WhatToInstall =
     "that DIR";
 
 /// The library must not write to a compiler's standard error. What goes wrong comes as a status.
-void ORT_API_CALL dropMessage(void *, OrtLoggingLevel, const char *, const char *, const char *,
-                              const char *) {}
+void dropMessage(void *, OrtLoggingLevel, const char *, const char *, const char *, const char *) {}
 
 char entry[] = "ORT_DISABLE_TELEMETRY=1";
 
@@ -93,7 +91,7 @@ Status load(const std::string &path, Runtime &runtime) {
     const char *why = ::dlerror();
     return {Code::NotFound, why ? why : path + " cannot be opened"};
   }
-  using GetApiBase = const OrtApiBase *(ORT_API_CALL *)();
+  using GetApiBase = const OrtApiBase *(*)();
   const auto getBase = reinterpret_cast<GetApiBase>(::dlsym(library, "OrtGetApiBase"));
   const OrtApiBase *base = getBase ? getBase() : nullptr;
   if (!base)

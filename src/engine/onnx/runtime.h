@@ -3,9 +3,9 @@
 #ifndef MLBRIDGE_ENGINE_ONNX_RUNTIME_H
 #define MLBRIDGE_ENGINE_ONNX_RUNTIME_H
 
-#include <mlbridge/status.h>
+#include "c_api.h"
 
-#include <onnxruntime_c_api.h>
+#include <mlbridge/status.h>
 
 #include <mutex>
 #include <string>
