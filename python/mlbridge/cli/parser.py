@@ -72,7 +72,8 @@ def parser(filled: Collection[str]) -> Parser:
     top = Parser(
         prog="mlbridge",
         usage="mlbridge [-h] [--version] COMMAND ...",
-        description=START + "".join(map(listed, GROUPS)),
+        # A command, such as `flags` in each step of a build, doesn't show it.
+        description=None if COMMANDS.keys() & filled else START + "".join(map(listed, GROUPS)),
         epilog="mlbridge COMMAND --help describes a command, with an example.\n\n" + EXIT_CODES,
     )
     top.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
