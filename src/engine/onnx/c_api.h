@@ -36,7 +36,7 @@ enum GraphOptimizationLevel {
   ORT_ENABLE_ALL = 99
 };
 enum ONNXType : int { ONNX_TYPE_UNKNOWN = 0, ONNX_TYPE_MAP = 3 };
-/// Those of ONNX's TensorProto.DataType.
+/// The values are those of ONNX's TensorProto.DataType.
 enum ONNXTensorElementDataType : int {
   ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED = 0,
   ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING = 8
