@@ -1,4 +1,4 @@
-# Installation rules: find_package(MLBridge 0.1 COMPONENTS core base native c compat json protobuf grpc onnx phase-ordering).
+# Installation rules: find_package(MLBridge 0.2 COMPONENTS core base native c compat json protobuf grpc onnx phase-ordering).
 # Relocatable: what is found is found relative to the package's own file. See tests/install.
 include(CMakePackageConfigHelpers)
 

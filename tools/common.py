@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 VENV = BUILD / "venv"
 PYTHON = VENV / "bin" / "python"
+
+
+def version() -> str:
+    header = (ROOT / "include" / "mlbridge" / "version.h").read_text()
+    return ".".join(re.findall(r"VERSION_[MP]\w+ (\d+)", header))
 
 
 def cache() -> Path:

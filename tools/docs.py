@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import BUILD, PYTHON, ROOT, environment
+from common import BUILD, PYTHON, ROOT, environment, version
 
 SOURCE = ROOT / "docs" / "reference"
 TARGET = BUILD / "docs"
@@ -23,12 +23,17 @@ def main() -> int:
     TARGET.mkdir(parents=True)
     doxygen: list[str | Path] = ["doxygen", SOURCE / "Doxyfile"]
     flags = "--quiet --nitpicky --fail-on-warning --keep-going --fresh-env".split()
-    flags += ["--doctree-dir", str(BUILD / "cache" / "docs")]
+    flags += ["--doctree-dir", str(BUILD / "cache" / "docs"), "-D", f"release={version()}"]
     sphinx: list[str | Path] = [PYTHON, "-m", "sphinx", *flags, SOURCE, TARGET]
     failed = []
     for name, command in (("Doxygen", doxygen), ("Sphinx", sphinx)):
         print(f"== {name}", flush=True)
-        if subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode != 0:
+        if (
+            subprocess.run(
+                command, cwd=ROOT, env=environment() | {"MLBRIDGE_VERSION": version()}, check=False
+            ).returncode
+            != 0
+        ):
             failed.append(name)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 from building import ROOT, run
+from common import version
 
 FILES = """
 BaseCompilerInterface.py GrpcCompilerInterface.py PipeCompilerInterface.py SerDes.py __init__.py
@@ -51,7 +52,7 @@ def test_the_doctor_sees_both() -> None:
 
 def test_its_wheel_is_pure_python() -> None:
     (wheel,) = (ROOT / "build" / "wheels").glob("mlbridge_compat-*.whl")
-    assert wheel.name == "mlbridge_compat-0.1.0-py3-none-any.whl"
+    assert wheel.name == f"mlbridge_compat-{version()}-py3-none-any.whl"
     names = [n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n]
     assert sorted(names) == [f"CompilerInterface/{name}" for name in sorted(FILES)]
 

@@ -13,7 +13,7 @@ namespace mlbridge {
 
 using Nonce = std::array<uint8_t, 16>;
 
-/// How this process names itself to its peer: "mlbridge 0.1.0 pid 17".
+/// How this process names itself to its peer: "mlbridge 0.2.0 pid 17".
 std::string softwareName();
 
 struct Hello {

@@ -7,6 +7,7 @@
 
 #include <mlbridge/component.h>
 #include <mlbridge/tensor.h>
+#include <mlbridge/version.h>
 
 #include <map>
 #include <string>
@@ -23,7 +24,8 @@ inline std::string_view fromComponent(mlb_string text) {
 /// The result of mlb_component_entry: the name and one table, of which the other two are null.
 constexpr mlb_component newComponent(std::string_view name, const mlb_engine *engine,
                                      const mlb_serdes *serdes, const mlb_transport *transport) {
-  constexpr uint32_t Version = 0 << 16 | 1 << 8 | 0;
+  constexpr uint32_t Version =
+      MLBRIDGE_VERSION_MAJOR << 16 | MLBRIDGE_VERSION_MINOR << 8 | MLBRIDGE_VERSION_PATCH;
   return {sizeof(mlb_component),
           MLB_COMPONENT_ABI,
           Version,

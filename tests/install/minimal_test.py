@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from building import DEV, ROOT, run
+from common import version
 from consuming import CONSUMER, ask, configure
 from once import SharedBuild
 
@@ -77,7 +78,7 @@ def test_without_any_optional_part_the_rest_is_found_and_works(
 ) -> None:
     assert (minimal / "lib/mlbridge").is_dir()
     request = (
-        "find_package(MLBridge 0.1 REQUIRED COMPONENTS core c OPTIONAL_COMPONENTS json)\n"
+        "find_package(MLBridge 0.2 REQUIRED COMPONENTS core c OPTIONAL_COMPONENTS json)\n"
         f'add_executable(ask "{CONSUMER}/ask.cpp")\ntarget_link_libraries(ask MLBridge::core)\n'
     )
     done = configure(minimal, tmp_path, request)
@@ -141,4 +142,4 @@ def test_pkg_config_finds_the_moved_prefix(
     if package == "mlbridge":
         answer, why = ask(program, "unix:/nowhere/s?serdes=json")
         assert answer == "-1" and "component" not in why, "it is found without being told where"
-    assert pkg_config("--modversion") == ["0.1.0"]
+    assert pkg_config("--modversion") == [version()]

@@ -33,7 +33,7 @@ TARGETS |= {name: {name} for name in (*URIS, *OPTIONS)}
 PROJECT = """
 cmake_minimum_required(VERSION 3.16)
 project(schemes LANGUAGES CXX)
-find_package(MLBridge 0.1 REQUIRED COMPONENTS @TARGETS@)
+find_package(MLBridge 0.2 REQUIRED COMPONENTS @TARGETS@)
 foreach(target @TARGETS@)
   add_library(asking-${target} STATIC ask.cpp)
   target_link_libraries(asking-${target} PRIVATE MLBridge::${target})

@@ -3,16 +3,17 @@
 #ifndef MLBRIDGE_C_STATUS_H
 #define MLBRIDGE_C_STATUS_H
 
+#include <mlbridge/version.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Version of this interface, major << 16 | minor. A new minor version may add functions, and fields
+/* The version of MLBridge as major << 16 | minor. A new minor version may add functions, and fields
  * at the end of structures; structures state their size, so that a program works with a newer
  * library. */
-#define MLBRIDGE_C_VERSION 0x00000001u
+#define MLBRIDGE_C_VERSION (MLBRIDGE_VERSION_MAJOR * 0x10000u + MLBRIDGE_VERSION_MINOR)
 uint32_t mlbridge_c_version(void); /* of the library that is linked */
 
 /* mlbridge::Code; docs/errors.md lists what causes each and what to do. */
