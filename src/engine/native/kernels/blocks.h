@@ -513,15 +513,16 @@ template <class Isa> MLBRIDGE_SHARED Row narrowing(int64_t from, int64_t to) {
 MLBRIDGE_INLINE float magnitudeOf(float x) { return __builtin_fabsf(x); }
 MLBRIDGE_INLINE double magnitudeOf(double x) { return __builtin_fabs(x); }
 
-/// Truncates a multiple of Block to int32, and says whether all of them fit it; NaN doesn't.
+/// Truncates a multiple of Block to int32, and says whether all of them fit it; NaN doesn't, and
+/// what doesn't becomes any number.
 template <class Isa, class E>
-MLBRIDGE_SHARED bool truncateFitting(int32_t *__restrict y, const E *__restrict x, int64_t n) {
-  int32_t misses = 0;
+__attribute__((no_sanitize("float-cast-overflow"))) MLBRIDGE_SHARED bool
+truncateFitting(int32_t *__restrict y, const E *__restrict x, int64_t n) {
+  typename BitsOf<E>::Type misses = 0;
   for (int64_t i = 0; i < n; i += Block)
     for (int64_t k = 0; k < Block; ++k) {
-      const bool fits = magnitudeOf(x[i + k]) < E(2147483648.0);
-      y[i + k] = static_cast<int32_t>(fits ? x[i + k] : 0);
-      misses |= !fits;
+      y[i + k] = static_cast<int32_t>(x[i + k]);
+      misses |= !(magnitudeOf(x[i + k]) < E(2147483648.0));
     }
   return misses == 0;
 }

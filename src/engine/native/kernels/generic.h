@@ -249,13 +249,10 @@ inline void IntegerFunction(Operands o, Parameters p) {
 /// Exact. Below 2^52 the quotient is right, or one too great.
 inline double remainderOf(double a, double b) {
   const double quotient = a / b;
-  if (!(__builtin_fabs(quotient) < 0x1p52))
+  if (!(__builtin_fabs(quotient) < 0x1p52 && __builtin_fabs(b) < __builtin_inf()))
     return __builtin_fmod(a, b);
-  const auto whole = static_cast<int64_t>(quotient);
-  if (whole == 0) // b may be infinite
-    return a;
-  const double rest = __builtin_fma(-static_cast<double>(whole), b, a);
-  const bool isOver = a < 0 ? rest > 0 : rest < 0;
+  const double rest = __builtin_fma(-static_cast<double>(static_cast<int64_t>(quotient)), b, a);
+  const bool isOver = (rest != 0) & ((__builtin_signbit(rest) != 0) != (__builtin_signbit(a) != 0));
   return __builtin_copysign(isOver ? __builtin_fabs(b) - __builtin_fabs(rest) : rest, a);
 }
 

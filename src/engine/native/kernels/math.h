@@ -38,10 +38,12 @@ template <class V> MLBRIDGE_INLINE V powerOfTwo(V n) {
 }
 
 /// p times 2 to the whole number n, rounded once: in two factors, since the result may be
-/// subnormal, or n one more than the greatest exponent.
-template <class V> MLBRIDGE_INLINE V scaled(V p, V n) {
+/// subnormal, or n one more than the greatest exponent; unless it is normal or infinite.
+template <bool IsNormal = false, class V> MLBRIDGE_INLINE V scaled(V p, V n) {
   if constexpr (SetOf<V> == InstructionSet::Avx512) {
     return V::scale(p, n);
+  } else if constexpr (IsNormal) {
+    return p * powerOfTwo(n);
   } else {
     const V rounder = constant<V>(BitsOf<ElementOf<V>>::Rounder);
     const V half = V::fma(n, constant<V>(0.5), rounder) - rounder;
@@ -118,7 +120,7 @@ template <class V> MLBRIDGE_INLINE V expOfNegative(V x) {
   const V bounded = V::least(constant<V>(IsFloat ? 89 : 710), V::greatest(least, x));
   V n;
   const V p = reduceExp(bounded, n) + constant<V>(1);
-  return V::select(V::less(x, least), V::broadcast(0), p * powerOfTwo(n));
+  return V::select(V::less(x, least), V::broadcast(0), scaled<true>(p, n));
 }
 
 /// exp(x) - 1, accurate near 0.
