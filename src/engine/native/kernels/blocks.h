@@ -319,6 +319,13 @@ MLBRIDGE_PLAIN void reduceRows(Row row, char *y, const char *x, int64_t width, i
           from = to;
         }
         const int64_t length = whole ? whole : Block;
+        if (i == 0 && length >= 2 * Block) { // its halves at once
+          used = length / (2 * Block) * Block;
+          row(wide, from, 1, x + used * width, 1, used);
+          i = 2 * used;
+          block = wide;
+          continue;
+        }
         if (i == 0) {
           used = length;
           row(wide, start, 0, from, 1, length);
