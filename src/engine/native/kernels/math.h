@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementary functions over vectors: the same bits on every CPU. exp, tanh, sigmoid, erf, Gelu, asin
-// and acos of float are made for speed; the rest of float is computed in double and rounded once.
-// The polynomials are interpolations at Chebyshev nodes; accuracy_test.cpp states and checks the
-// bounds of the errors.
+// Elementary functions over vectors: the same bits on every CPU. exp, tanh, sigmoid, erf, Gelu,
+// asin and acos of float are made for speed; the rest of float is computed in double and rounded
+// once. The polynomials are interpolations at Chebyshev nodes; accuracy_test.cpp states and checks
+// the bounds of the errors.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_MATH_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_MATH_H
 
