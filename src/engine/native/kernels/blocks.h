@@ -319,7 +319,7 @@ MLBRIDGE_PLAIN void reduceRows(Row row, char *y, const char *x, int64_t width, i
           from = to;
         }
         const int64_t length = whole ? whole : Block;
-        if (i == 0 && length >= 2 * Block) { // its halves at once
+        if (n <= Most && i == 0 && length >= 2 * Block) { // its halves at once
           used = length / (2 * Block) * Block;
           row(wide, from, 1, x + used * width, 1, used);
           i = 2 * used;
