@@ -180,6 +180,16 @@ template <class Vector> MLBRIDGE_INLINE void CountLess(Operands operands, Parame
   }
 }
 
+/// The greatest of N numbers, none of which is NaN, in registers.
+template <int N, class E> MLBRIDGE_INLINE E greatestOf(const E *x) {
+  if constexpr (N == 1) {
+    return *x;
+  } else {
+    const E a = greatestOf<N / 2>(x), b = greatestOf<N / 2>(x + N / 2);
+    return a > b ? a : b;
+  }
+}
+
 /// The greatest of a row, NaN left out. Exact, so that the order doesn't matter.
 template <class V, class E = ElementOf<V>> MLBRIDGE_INLINE E greatestOfRow(const E *x, int64_t n) {
   constexpr E Least = static_cast<E>(GreatestOf::Start);
@@ -197,10 +207,7 @@ template <class V, class E = ElementOf<V>> MLBRIDGE_INLINE E greatestOfRow(const
     odd = V::greatest(loadOr<V>(x + i, n - i, Least), odd);
   E lanes[V::Lanes];
   V::greatest(even, odd).store(lanes);
-  for (int half = V::Lanes / 2; half; half /= 2)
-    for (int k = 0; k < half; ++k)
-      lanes[k] = lanes[k] > lanes[k + half] ? lanes[k] : lanes[k + half];
-  return lanes[0];
+  return greatestOf<V::Lanes>(lanes);
 }
 
 /// The sum of a vector's parts.
