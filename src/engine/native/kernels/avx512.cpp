@@ -14,6 +14,8 @@ void setAvx512Kernels(Kernel *table) {
     MLBRIDGE_CHOSEN(Add) MLBRIDGE_CHOSEN(Sub) MLBRIDGE_CHOSEN(Mul) MLBRIDGE_CHOSEN(Exp)
     MLBRIDGE_CHOSEN(Relu) MLBRIDGE_CHOSEN(Sigmoid) MLBRIDGE_CHOSEN(Tanh) MLBRIDGE_CHOSEN(Softmax)
     MLBRIDGE_CHOSEN(LogSoftmax) MLBRIDGE_CHOSEN(ScatterAddRows)
+    MLBRIDGE_CHOSEN(Erf) MLBRIDGE_CHOSEN(Gelu) MLBRIDGE_CHOSEN(GeluTanh) MLBRIDGE_CHOSEN(Atan)
+    MLBRIDGE_CHOSEN(Cos) MLBRIDGE_CHOSEN(Log) MLBRIDGE_CHOSEN(Pow) MLBRIDGE_CHOSEN(Sin)
     table[static_cast<int>(KernelId::GemmF64)] = &kernels::Gemm<kernels::Avx512::F64>;
 }
 // clang-format on

@@ -3,9 +3,9 @@
 // of a fixed length, which compilers make vectors of. A "type" is a Type of kernel.h.
 //
 // IntegerBinary  {y, a, b}
-//                {IntegerOp from Add to Sign, type, rank, then for each dimension: length, stride
-//                of a, of b}  y is dense. Overflow wraps. Abs and Sign are of a. Div is of int32;
-//                division by 0 gives 0.
+//                {IntegerOp from Add to ShiftRight, type, rank, then for each dimension: length,
+//                stride of a, of b}  y is dense. Overflow wraps. Abs and Sign are of a. From Div on
+//                the type is int32; division by 0 gives 0.
 // IntegerReduce  {y [outer, inner], x}
 //                {IntegerOp, type, outer, n, inner, what the operation does nothing to}
 //                The operation is Add, Mul, Min or Max.
@@ -34,12 +34,13 @@ enum class IntegerOp : int64_t {
   Xor,
   Abs,
   Sign,
-  Div, // those up to here are IntegerBinary's, the others IntegerFunction's; so are other Divs
+  Div,
   Mod,
-  Rem,
-  Pow,
   ShiftLeft,
-  ShiftRight
+  ShiftRight, // those up to here are IntegerBinary's, from Div on of int32; IntegerFunction's
+              // others
+  Rem,
+  Pow
 };
 enum class CompareOp : int64_t { Equal, Less, LessOrEqual, Greater, GreaterOrEqual };
 
@@ -72,10 +73,7 @@ MLBRIDGE_INLINE uint64_t truncateUnsigned(double x) {
 constexpr int64_t Block = 32;
 constexpr int64_t BlockBytes = 8 * Block;
 
-/// y[i] = f(a[i], b[i]). In the library n is a multiple of Block, and a stride of 0 repeats a
-/// block.
-using Row = void (*)(void *y, const void *a, int64_t strideA, const void *b, int64_t strideB,
-                     int64_t n);
+/// In the library n is a multiple of Block, and a stride of 0 repeats a block.
 template <class Isa, class To, class From, class F>
 MLBRIDGE_SHARED void computeRow(void *to, const void *as, int64_t strideA, const void *bs,
                                 int64_t strideB, int64_t n) {
@@ -95,21 +93,12 @@ MLBRIDGE_SHARED void computeRow(void *to, const void *as, int64_t strideA, const
 #endif
 }
 
-/// Brings n elements together.
-template <class Isa>
-MLBRIDGE_SHARED void bring(void *block, const void *x, int64_t width, int64_t stride, int64_t n) {
-  withWidth(width, [&](auto element) MLBRIDGE_ALWAYS {
-    auto *to = static_cast<decltype(element) *>(block);
-    const auto *from = static_cast<const decltype(element) *>(x);
-    for (int64_t k = 0; k < n; ++k)
-      moveAs(to + k, from + k * stride);
-  });
-}
-
 /// Rows of y, which is dense; `dimensions` as for eachRow<2>.
-template <class Isa>
-MLBRIDGE_SHARED void computeRows(Row row, Operands o, int64_t widthY, int64_t width, int64_t rank,
-                                 const int64_t *dimensions) {
+MLBRIDGE_PLAIN void computeRows(Row row, Operands o, int64_t widthY, int64_t width, int64_t rank,
+                                const int64_t *dimensions);
+#ifdef MLBRIDGE_NATIVE_BUSY
+MLBRIDGE_PLAIN void computeRows(Row row, Operands o, int64_t widthY, int64_t width, int64_t rank,
+                                const int64_t *dimensions) {
   const int64_t *last = dimensions + (rank - 1) * 3;
   const int64_t n = last[0];
   char *y = static_cast<char *>(o[0]);
@@ -138,9 +127,9 @@ MLBRIDGE_SHARED void computeRows(Row row, Operands o, int64_t widthY, int64_t wi
           __builtin_memcpy(blocks[s], from[s] + i * width, static_cast<size_t>(count * width));
         } else if (stride != 0) {
           count = isWhole ? Block : count;
-          bring<Isa>(blocks[s], from[s] + i * stride * width, width, stride, count);
+          bring(blocks[s], from[s] + i * stride * width, width, stride, count);
         } else if (i == 0) {
-          bring<Isa>(blocks[s], from[s], width, 0, Block);
+          bring(blocks[s], from[s], width, 0, Block);
         }
       }
       row(isWhole ? y + i * widthY : blocks[2], source[0], steps[0], source[1], steps[1],
@@ -152,6 +141,7 @@ MLBRIDGE_SHARED void computeRows(Row row, Operands o, int64_t widthY, int64_t wi
     y += n * widthY;
   });
 }
+#endif
 
 template <class Isa, class F> MLBRIDGE_INLINE Row byWidth(int64_t type) {
   switch (widthOf(type)) {
@@ -239,6 +229,23 @@ struct DivRow {
     return isPlain ? static_cast<int32_t>(quotient) : b == 0 ? 0 : negated;
   }
 };
+struct ModRow {
+  static MLBRIDGE_INLINE int32_t apply(int32_t a, int32_t b) {
+    const auto product = static_cast<uint32_t>(DivRow::apply(a, b)) * static_cast<uint32_t>(b);
+    const auto rest = b == 0 ? 0 : static_cast<int32_t>(static_cast<uint32_t>(a) - product);
+    return rest != 0 && (rest ^ b) < 0 ? rest + b : rest;
+  }
+};
+/// What is shifted in on the right is the sign.
+template <bool IsLeft> struct ShiftRow {
+  static MLBRIDGE_INLINE int32_t apply(int32_t a, int32_t b) {
+    const auto by = static_cast<uint32_t>(b);
+    if constexpr (IsLeft)
+      return by > 31 ? 0 : static_cast<int32_t>(static_cast<uint32_t>(a) << (by & 31));
+    else
+      return a >> (by > 31 ? 31 : by);
+  }
+};
 
 template <class Isa> MLBRIDGE_SHARED Row rowOf(IntegerOp op, int64_t type) {
   switch (op) {
@@ -262,33 +269,40 @@ template <class Isa> MLBRIDGE_SHARED Row rowOf(IntegerOp op, int64_t type) {
     return bySignedType<Isa, AbsRow>(type);
   case IntegerOp::Div:
     return computeRow<Isa, int32_t, int32_t, DivRow>;
+  case IntegerOp::Mod:
+    return computeRow<Isa, int32_t, int32_t, ModRow>;
+  case IntegerOp::ShiftLeft:
+    return computeRow<Isa, int32_t, int32_t, ShiftRow<true>>;
+  case IntegerOp::ShiftRight:
+    return computeRow<Isa, int32_t, int32_t, ShiftRow<false>>;
   default:
     return bySignedType<Isa, SignRow>(type);
   }
 }
 template <class Isa> MLBRIDGE_INLINE void IntegerBinary(Operands o, Parameters p) {
   const int64_t width = widthOf(p[1]);
-  computeRows<Isa>(rowOf<Isa>(static_cast<IntegerOp>(p[0]), p[1]), o, width, width, p[2], p + 3);
+  computeRows(rowOf<Isa>(static_cast<IntegerOp>(p[0]), p[1]), o, width, width, p[2], p + 3);
 }
 
 /// One row of y = f(a, b), of n; a or b may be y.
-template <class Isa>
-MLBRIDGE_SHARED void computeOne(Row row, void *y, const void *a, const void *b, int64_t width,
+MLBRIDGE_INLINE void computeOne(Row row, void *y, const void *a, const void *b, int64_t width,
                                 int64_t strideA, int64_t strideB, int64_t n) {
   void *const operands[] = {y, const_cast<void *>(a), const_cast<void *>(b)};
   const int64_t dimensions[] = {n, strideA, strideB};
-  computeRows<Isa>(row, operands, width, width, 1, dimensions);
+  computeRows(row, operands, width, width, 1, dimensions);
 }
 
 /// Rows of n, each to a number. They are folded to blocks, some of them at a time, and these by
 /// halves, all at once: what is beyond a half then is of no use.
-template <class Isa>
-MLBRIDGE_SHARED void reduceRows(Row row, char *y, const char *x, int64_t width, int64_t rows,
-                                int64_t n, const void *nothing) {
+MLBRIDGE_PLAIN void reduceRows(Row row, char *y, const char *x, int64_t width, int64_t rows,
+                               int64_t n, const void *nothing);
+#ifdef MLBRIDGE_NATIVE_BUSY
+MLBRIDGE_PLAIN void reduceRows(Row row, char *y, const char *x, int64_t width, int64_t rows,
+                               int64_t n, const void *nothing) {
   constexpr int64_t AtOnce = 16, Most = 8 * Block; // rows, elements
   alignas(64) char wide[8 * Most], blocks[2][(AtOnce + 1) * BlockBytes], start[BlockBytes];
   const int64_t size = Block * width;
-  bring<Isa>(start, nothing, width, 0, Block);
+  bring(start, nothing, width, 0, Block);
   for (int64_t done = 0; done < rows; done += AtOnce) {
     const int64_t count = rows - done < AtOnce ? rows - done : AtOnce;
     char *to = blocks[0];
@@ -305,6 +319,13 @@ MLBRIDGE_SHARED void reduceRows(Row row, char *y, const char *x, int64_t width, 
           from = to;
         }
         const int64_t length = whole ? whole : Block;
+        if (n <= Most && i == 0 && length >= 2 * Block) { // its halves at once
+          used = length / (2 * Block) * Block;
+          row(wide, from, 1, x + used * width, 1, used);
+          i = 2 * used;
+          block = wide;
+          continue;
+        }
         if (i == 0) {
           used = length;
           row(wide, start, 0, from, 1, length);
@@ -325,10 +346,11 @@ MLBRIDGE_SHARED void reduceRows(Row row, char *y, const char *x, int64_t width, 
       row(blocks[from ^ 1], blocks[from], 1, blocks[from] + half * width, 1, count * Block);
       __builtin_memcpy(blocks[from ^ 1] + count * size, start, static_cast<size_t>(size));
     }
-    bring<Isa>(y, blocks[from], width, Block, count);
+    bring(y, blocks[from], width, Block, count);
     y += count * width;
   }
 }
+#endif
 
 template <class Isa> MLBRIDGE_INLINE void IntegerReduce(Operands o, Parameters p) {
   const Row row = rowOf<Isa>(static_cast<IntegerOp>(p[0]), p[1]);
@@ -336,11 +358,11 @@ template <class Isa> MLBRIDGE_INLINE void IntegerReduce(Operands o, Parameters p
   char *y = static_cast<char *>(o[0]);
   const char *x = static_cast<const char *>(o[1]);
   if (inner == 1)
-    return reduceRows<Isa>(row, y, x, width, outer, n, p + 5);
+    return reduceRows(row, y, x, width, outer, n, p + 5);
   for (int64_t i = 0; i < outer; ++i, y += inner * width) {
-    computeOne<Isa>(row, y, p + 5, p + 5, width, 0, 0, inner);
+    computeOne(row, y, p + 5, p + 5, width, 0, 0, inner);
     for (int64_t j = 0; j < n; ++j, x += inner * width)
-      computeOne<Isa>(row, y, y, x, width, 1, 1, inner);
+      computeOne(row, y, y, x, width, 1, 1, inner);
   }
 }
 
@@ -374,11 +396,11 @@ template <class Isa> MLBRIDGE_INLINE void Accumulate(Operands o, Parameters p) {
     const int64_t apart = step * inner * width;
     for (int64_t j = 0; j < n; ++j, y += apart, x += apart) {
       const bool takesNone = isExclusive && j == 0;
-      computeOne<Isa>(row, y, j ? y - apart : static_cast<const void *>(p + 7),
-                      takesNone     ? static_cast<const void *>(p + 7)
-                      : isExclusive ? x - apart
-                                    : x,
-                      width, j != 0, !takesNone, inner);
+      computeOne(row, y, j ? y - apart : static_cast<const void *>(p + 7),
+                 takesNone     ? static_cast<const void *>(p + 7)
+                 : isExclusive ? x - apart
+                               : x,
+                 width, j != 0, !takesNone, inner);
     }
   }
 }
@@ -404,7 +426,7 @@ template <class Isa> MLBRIDGE_INLINE void Compare(Operands o, Parameters p) {
                       ? comparing<Isa, LessRow>(p[1])
                   : p[1] == Float32 ? computeRow<Isa, uint8_t, float, LessOrEqualRow>
                                     : computeRow<Isa, uint8_t, double, LessOrEqualRow>;
-  computeRows<Isa>(row, operands, 1, widthOf(p[1]), p[2], dimensions);
+  computeRows(row, operands, 1, widthOf(p[1]), p[2], dimensions);
 }
 
 // ---- conversions --------------------------------------------------------------------------------
@@ -495,12 +517,20 @@ template <class Isa> MLBRIDGE_SHARED Row narrowing(int64_t from, int64_t to) {
   }
 }
 
-/// Whether all of a multiple of Block fit an int32; NaN doesn't.
-template <class Isa, class E> MLBRIDGE_SHARED bool fitInt32(const E *x, int64_t n) {
-  int32_t misses = 0;
+MLBRIDGE_INLINE float magnitudeOf(float x) { return __builtin_fabsf(x); }
+MLBRIDGE_INLINE double magnitudeOf(double x) { return __builtin_fabs(x); }
+
+/// Truncates a multiple of Block to int32, and says whether all of them fit it; NaN doesn't, and
+/// what doesn't becomes any number.
+template <class Isa, class E>
+__attribute__((no_sanitize("float-cast-overflow"))) MLBRIDGE_SHARED bool
+truncateFitting(int32_t *__restrict y, const E *__restrict x, int64_t n) {
+  typename BitsOf<E>::Type misses = 0;
   for (int64_t i = 0; i < n; i += Block)
-    for (int64_t k = 0; k < Block; ++k)
-      misses |= !(x[i + k] >= E(-2147483648.0) && x[i + k] < E(2147483648.0));
+    for (int64_t k = 0; k < Block; ++k) {
+      y[i + k] = static_cast<int32_t>(x[i + k]);
+      misses |= !(magnitudeOf(x[i + k]) < E(2147483648.0));
+    }
   return misses == 0;
 }
 template <class Isa>
@@ -544,11 +574,11 @@ template <class Isa> MLBRIDGE_INLINE void Convert(Operands o, Parameters p) {
     void *const y = static_cast<char *>(o[0]) + i * widthY;
     void *const result = n == count ? y : third;
     if (isReal(from) && !isReal(to)) {
-      if (from == Float32 ? fitInt32<Isa>(static_cast<const float *>(x), n)
-                          : fitInt32<Isa>(static_cast<const double *>(x), n)) {
-        const bool isAll = widthY == 4;
-        apply(from == Float32 ? ConvertRow<Isa, int32_t, float> : ConvertRow<Isa, int32_t, double>,
-              isAll ? result : second);
+      const bool isAll = widthY == 4 && result != x;
+      auto *whole = static_cast<int32_t *>(isAll ? result : second);
+      if (from == Float32 ? truncateFitting<Isa>(whole, static_cast<const float *>(x), n)
+                          : truncateFitting<Isa>(whole, static_cast<const double *>(x), n)) {
+        x = whole;
         type = isAll ? to : Int32;
       } else {
         truncateAll<Isa>(reinterpret_cast<int64_t *>(second), x, from, n, to == UInt64);

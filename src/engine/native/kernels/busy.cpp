@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The kernels that don't gain from vectors of an instruction set: once for all tables.
+#define MLBRIDGE_NATIVE_BUSY
 #include "engine/native/kernels/attention.h"
 #include "engine/native/kernels/classical.h"
 #include "engine/native/kernels/indexed.h"

@@ -36,6 +36,12 @@ template <class V> MLBRIDGE_RARE V acosDouble(V x) {
   const V half = atanDouble(V::sqrt((one - x) / (one + x)));
   return half + half;
 }
+template <class V> MLBRIDGE_INLINE V arc(V x, bool isCosine) {
+  if constexpr (sizeof(ElementOf<V>) == 4)
+    return arcFloat(x, isCosine);
+  else
+    return isCosine ? acosDouble(x) : asinDouble(x);
+}
 template <class V> MLBRIDGE_RARE V sinhDouble(V x) {
   const V a = absolute(x), half = constant<V>(0.5);
   const V t = expm1(a);
@@ -78,7 +84,7 @@ template <class V> MLBRIDGE_RARE V mishDouble(V x) {
 /// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x³)), which is the form with tanh.
 template <class V> MLBRIDGE_RARE V geluTanh(V x) {
   const V inner = x * V::fma(x * x, constant<V>(0.044715), constant<V>(1));
-  return x * sigmoid(inner * constant<V>(0x1.9884533d43651p+0));
+  return x * sigmoidShared(inner * constant<V>(0x1.9884533d43651p+0));
 }
 
 // ---- one operand --------------------------------------------------------------------------------
@@ -87,37 +93,44 @@ template <class V> struct AlphaBeta {
   V alpha, beta;
 };
 
-#define MLBRIDGE_FUNCTION(Name, expression)                                                        \
+/// A function is a few instructions, or code that is called, of float or of double.
+enum class Length { Short, Long, InDouble };
+
+#define MLBRIDGE_FUNCTION_OF(Name, size, expression)                                               \
   struct Name##Function {                                                                          \
+    static constexpr Length Size = Length::size;                                                   \
     template <class V> static MLBRIDGE_INLINE V apply(V x, const AlphaBeta<V> &p) {                \
       (void)p;                                                                                     \
       return expression;                                                                           \
     }                                                                                              \
   };
+#define MLBRIDGE_FUNCTION(Name, expression) MLBRIDGE_FUNCTION_OF(Name, Short, expression)
+#define MLBRIDGE_LONG(Name, expression) MLBRIDGE_FUNCTION_OF(Name, Long, expression)
 #define MLBRIDGE_IN_DOUBLE(Name, function)                                                         \
-  MLBRIDGE_FUNCTION(Name, inDouble(x, [](auto wide) MLBRIDGE_ALWAYS { return function(wide); }))
+  MLBRIDGE_FUNCTION_OF(Name, InDouble,                                                             \
+                       inDouble(x, [](auto wide) MLBRIDGE_ALWAYS { return function(wide); }))
 #define MLBRIDGE_ZERO constant<V>(0)
 #define MLBRIDGE_ONE constant<V>(1)
 // A function written as a < b ? ... takes NaN to the second branch, which passes it; but Shrink and
 // ThresholdedRelu make 0 of it, as ONNX defines them.
-MLBRIDGE_IN_DOUBLE(Acos, acosDouble)
+MLBRIDGE_LONG(Acos, arc(x, true))
 MLBRIDGE_IN_DOUBLE(Acosh, acoshDouble)
 MLBRIDGE_FUNCTION(Affine, V::fma(p.alpha, x, p.beta))
-MLBRIDGE_IN_DOUBLE(Asin, asinDouble)
+MLBRIDGE_LONG(Asin, arc(x, false))
 MLBRIDGE_IN_DOUBLE(Asinh, asinhDouble)
 MLBRIDGE_IN_DOUBLE(Atan, atanDouble)
 MLBRIDGE_IN_DOUBLE(Atanh, atanhDouble)
 MLBRIDGE_FUNCTION(Ceil, V::ceil(x))
-MLBRIDGE_FUNCTION(Celu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x / p.alpha), x))
+MLBRIDGE_LONG(Celu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x / p.alpha), x))
 MLBRIDGE_FUNCTION(Clamp, V::least(p.beta, V::greatest(p.alpha, x)))
 MLBRIDGE_IN_DOUBLE(Cos, cosDouble)
 MLBRIDGE_IN_DOUBLE(Cosh, coshDouble)
-MLBRIDGE_FUNCTION(Elu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x), x))
-MLBRIDGE_FUNCTION(Erf, erf(x))
-MLBRIDGE_FUNCTION(Exp, exp(x))
+MLBRIDGE_LONG(Elu, V::select(V::less(x, MLBRIDGE_ZERO), p.alpha *expm1(x), x))
+MLBRIDGE_LONG(Erf, erf(x))
+MLBRIDGE_LONG(Exp, exp(x))
 MLBRIDGE_FUNCTION(Floor, V::floor(x))
-MLBRIDGE_FUNCTION(Gelu, gelu(x))
-MLBRIDGE_FUNCTION(GeluTanh, geluTanh(x))
+MLBRIDGE_LONG(Gelu, gelu(x))
+MLBRIDGE_LONG(GeluTanh, geluTanh(x))
 MLBRIDGE_FUNCTION(HardSigmoid,
                   V::least(MLBRIDGE_ONE, V::greatest(MLBRIDGE_ZERO, V::fma(p.alpha, x, p.beta))))
 MLBRIDGE_FUNCTION(HardSwish, x *V::least(MLBRIDGE_ONE,
@@ -129,10 +142,10 @@ MLBRIDGE_IN_DOUBLE(Mish, mishDouble)
 MLBRIDGE_FUNCTION(Reciprocal, MLBRIDGE_ONE / x)
 MLBRIDGE_FUNCTION(Relu, V::greatest(MLBRIDGE_ZERO, x))
 MLBRIDGE_FUNCTION(Round, V::round(x))
-MLBRIDGE_FUNCTION(Selu, p.beta *V::select(V::less(MLBRIDGE_ZERO, x), x, p.alpha *expm1(x)))
+MLBRIDGE_LONG(Selu, p.beta *V::select(V::less(MLBRIDGE_ZERO, x), x, p.alpha *expm1(x)))
 MLBRIDGE_FUNCTION(Shrink, V::select(V::less(x, negate(p.alpha)), x + p.beta,
                                     V::select(V::less(p.alpha, x), x - p.beta, MLBRIDGE_ZERO)))
-MLBRIDGE_FUNCTION(Sigmoid, sigmoid(x))
+MLBRIDGE_LONG(Sigmoid, sigmoid(x))
 MLBRIDGE_FUNCTION(Sign, V::select(V::less(MLBRIDGE_ZERO, absolute(x)), withSign(MLBRIDGE_ONE, x),
                                   V::bitAnd(x, absolute(x))))
 MLBRIDGE_IN_DOUBLE(Sin, sineDouble)
@@ -141,11 +154,12 @@ MLBRIDGE_IN_DOUBLE(Softplus, softplusDouble)
 MLBRIDGE_FUNCTION(Softsign, x / (MLBRIDGE_ONE + absolute(x)))
 MLBRIDGE_FUNCTION(Sqrt, V::sqrt(x))
 MLBRIDGE_FUNCTION(Square, x *x)
-MLBRIDGE_FUNCTION(Swish, x *sigmoid(p.alpha *x))
+MLBRIDGE_LONG(Swish, x *sigmoidShared(p.alpha *x))
 MLBRIDGE_IN_DOUBLE(Tan, tanDouble)
-MLBRIDGE_FUNCTION(Tanh, tanh(x))
+MLBRIDGE_LONG(Tanh, tanh(x))
 MLBRIDGE_FUNCTION(ThresholdedRelu, V::select(V::less(p.alpha, x), x, MLBRIDGE_ZERO))
 #undef MLBRIDGE_FUNCTION
+#undef MLBRIDGE_LONG
 #undef MLBRIDGE_IN_DOUBLE
 #undef MLBRIDGE_ZERO
 #undef MLBRIDGE_ONE
@@ -182,15 +196,43 @@ MLBRIDGE_INLINE void map(E *y, const E *x, int64_t count, const int64_t *paramet
 
 #else
 
+/// Functions that are called share a loop; of float in double, another. Short ones have loops over
+/// whole vectors.
 template <class V, class F> MLBRIDGE_RARE V functionOf(V x, const AlphaBeta<V> &p) {
   return F::apply(x, p);
 }
 template <class V, class E = ElementOf<V>>
-MLBRIDGE_SHARED void mapWith(V (*f)(V, const AlphaBeta<V> &), E *y, const E *x, int64_t count,
+MLBRIDGE_SHARED void mapLong(V (*f)(V, const AlphaBeta<V> &), E *y, const E *x, int64_t count,
                              const int64_t *parameters) {
   const AlphaBeta<V> p = parametersOf<V>(parameters);
   for (int64_t i = 0; i < count; i += V::Lanes)
     storeUpTo(f(loadUpTo<V>(x + i, count - i), p), y + i, count - i);
+}
+template <class V, class W, class E = ElementOf<V>>
+MLBRIDGE_SHARED void mapInDouble(W (*f)(W, const AlphaBeta<W> &), E *y, const E *x, int64_t count) {
+  for (int64_t i = 0; i < count; i += V::Lanes) {
+    const V v = inDouble(loadUpTo<V>(x + i, count - i),
+                         [f](W wide) MLBRIDGE_ALWAYS { return f(wide, AlphaBeta<W>{}); });
+    storeUpTo(v, y + i, count - i);
+  }
+}
+template <class V, class F, class E = ElementOf<V>>
+MLBRIDGE_RARE void mapWhole(E *y, const E *x, int64_t count, const AlphaBeta<V> &p) {
+  for (int64_t i = 0; i < count; i += V::Lanes)
+    F::apply(V::load(x + i), p).store(y + i);
+}
+template <class V, class E = ElementOf<V>>
+MLBRIDGE_SHARED void mapShort(void (*whole)(E *, const E *, int64_t, const AlphaBeta<V> &), E *y,
+                              const E *x, int64_t count, const int64_t *parameters) {
+  const AlphaBeta<V> p = parametersOf<V>(parameters);
+  const int64_t first = count / V::Lanes * V::Lanes;
+  whole(y, x, first, p);
+  if (const int left = static_cast<int>(count - first)) {
+    E last[V::Lanes];
+    V::loadPartial(x + first, left).store(last);
+    whole(last, last, V::Lanes, p);
+    V::load(last).storePartial(y + first, left);
+  }
 }
 template <class V, class F, class E = ElementOf<V>>
 MLBRIDGE_SHARED void mapFast(E *y, const E *x, int64_t count, const int64_t *parameters) {
@@ -209,8 +251,12 @@ MLBRIDGE_INLINE void map(E *y, const E *x, int64_t count, const int64_t *paramet
   using V = typename LanesOf<Vector>::Type;
   if constexpr (IsFrequent<F> && !IsArray<V>)
     mapFast<V, F>(y, x, count, parameters);
+  else if constexpr (F::Size == Length::InDouble && sizeof(E) == 4)
+    mapInDouble<V>(functionOf<typename WideOf<V>::Type, F>, y, x, count);
+  else if constexpr (F::Size == Length::Short && !IsArray<V>)
+    mapShort<V>(mapWhole<V, F>, y, x, count, parameters);
   else
-    mapWith<V>(functionOf<V, F>, y, x, count, parameters);
+    mapLong<V>(functionOf<V, F>, y, x, count, parameters);
 }
 
 #endif
@@ -291,52 +337,67 @@ struct PowFunction {
   }
 };
 
-/// A row of y = f(a, b); the strides of a and b are 0 or 1.
-template <class Vector, class F, class E = ElementOf<Vector>>
-MLBRIDGE_SHARED void combineRow(E *y, const E *a, int64_t strideA, const E *b, int64_t strideB,
-                                int64_t n) {
+/// y[i] = f(a[i], b[i]), n of them; the strides are 0 or 1.
+using Row = void (*)(void *y, const void *a, int64_t strideA, const void *b, int64_t strideB,
+                     int64_t n);
+template <class Vector, class F>
+MLBRIDGE_SHARED void combineRow(void *to, const void *as, int64_t strideA, const void *bs,
+                                int64_t strideB, int64_t n) {
   using V = typename LanesOf<Vector>::Type;
+  using E = ElementOf<V>;
+  E *y = static_cast<E *>(to);
+  const E *a = static_cast<const E *>(as), *b = static_cast<const E *>(bs);
   for (int64_t i = 0; i < n; i += V::Lanes, a += strideA * V::Lanes, b += strideB * V::Lanes) {
     const V x = strideA ? loadUpTo<V>(a, n - i) : V::broadcast(*a);
     const V z = strideB ? loadUpTo<V>(b, n - i) : V::broadcast(*b);
     storeUpTo(F::apply(x, z), y + i, n - i);
   }
 }
-template <class E>
-using CombineRow = void (*)(E *, const E *, int64_t, const E *, int64_t, int64_t);
 
-template <class V, class E = ElementOf<V>>
-MLBRIDGE_SHARED void combineWith(CombineRow<E> row, Operands operands, Parameters p) {
-  constexpr int64_t Piece = 64;
-  E *y = static_cast<E *>(operands[0]);
-  const E *a = static_cast<const E *>(operands[1]);
-  const E *b = static_cast<const E *>(operands[2]);
-  const int64_t one[3] = {1, 0, 0};
-  const int64_t *inner = p[0] > 0 ? p + 1 + 3 * (p[0] - 1) : one;
-  const int64_t n = inner[0], strideA = inner[1], strideB = inner[2];
-  const bool apart = strideA >> 1 != 0 || strideB >> 1 != 0;
-  eachRow<2>(p[0], p + 1, [&](const int64_t *at) MLBRIDGE_ALWAYS {
-    const E *rowA = a + at[0], *rowB = b + at[1];
-    if (!apart) {
-      row(y, rowA, strideA, rowB, strideB, n);
-    } else { // brought together first
-      E as[Piece], bs[Piece];
-      for (int64_t i = 0; i < n; i += Piece) {
-        const int64_t count = n - i < Piece ? n - i : Piece;
-        for (int64_t k = 0; k < count; ++k) {
-          as[k] = rowA[(i + k) * strideA];
-          bs[k] = rowB[(i + k) * strideB];
-        }
-        row(y + i, as, 1, bs, 1, count);
-      }
-    }
-    y += n;
+/// Brings n elements together.
+MLBRIDGE_PLAIN void bring(void *block, const void *x, int64_t width, int64_t stride, int64_t n);
+/// Rows of y, which is dense; dimensions as for eachRow<2>.
+MLBRIDGE_PLAIN void combineRows(Row row, Operands o, int64_t width, int64_t rank,
+                                const int64_t *dimensions);
+#ifdef MLBRIDGE_NATIVE_BUSY
+MLBRIDGE_PLAIN void bring(void *block, const void *x, int64_t width, int64_t stride, int64_t n) {
+  withWidth(width, [&](auto element) MLBRIDGE_ALWAYS {
+    auto *to = static_cast<decltype(element) *>(block);
+    const auto *from = static_cast<const decltype(element) *>(x);
+    for (int64_t k = 0; k < n; ++k)
+      moveAs(to + k, from + k * stride);
   });
 }
+MLBRIDGE_PLAIN void combineRows(Row row, Operands o, int64_t width, int64_t rank,
+                                const int64_t *dimensions) {
+  constexpr int64_t Piece = 64;
+  char *y = static_cast<char *>(o[0]);
+  const int64_t one[3] = {1, 0, 0};
+  const int64_t *inner = rank > 0 ? dimensions + 3 * (rank - 1) : one;
+  const int64_t n = inner[0], strideA = inner[1], strideB = inner[2];
+  const bool apart = strideA >> 1 != 0 || strideB >> 1 != 0;
+  eachRow<2>(rank, dimensions, [&](const int64_t *at) MLBRIDGE_ALWAYS {
+    const char *a = static_cast<const char *>(o[1]) + at[0] * width;
+    const char *b = static_cast<const char *>(o[2]) + at[1] * width;
+    if (!apart) {
+      row(y, a, strideA, b, strideB, n);
+    } else { // brought together first
+      alignas(8) char as[8 * Piece], bs[8 * Piece];
+      for (int64_t i = 0; i < n; i += Piece) {
+        const int64_t count = n - i < Piece ? n - i : Piece;
+        bring(as, a + i * strideA * width, width, strideA, count);
+        bring(bs, b + i * strideB * width, width, strideB, count);
+        row(y + i * width, as, 1, bs, 1, count);
+      }
+    }
+    y += n * width;
+  });
+}
+#endif
 
 #define MLBRIDGE_BINARY(Name)                                                                      \
   template <class V> MLBRIDGE_INLINE void Name(Operands operands, Parameters p) {                  \
-    combineWith<V>(combineRow<V, Name##Function>, operands, p);                                    \
+    combineRows(combineRow<V, Name##Function>, operands, sizeof(ElementOf<V>), p[0], p + 1);       \
   }
 MLBRIDGE_NATIVE_FLOAT_BINARY(MLBRIDGE_BINARY)
 #undef MLBRIDGE_BINARY

@@ -3,8 +3,8 @@
 // Type of kernel.h.
 //
 // IntegerFunction {y, a, b}
-//                {IntegerOp, type of 32 or 64 bits, rank, then for each dimension: length, stride
-//                of a, of b}  y is dense. Overflow wraps; division by 0 gives 0.
+//                {IntegerOp from Div on, type of 32 or 64 bits, rank, then for each dimension:
+//                length, stride of a, of b}  y is dense. Overflow wraps; division by 0 gives 0.
 // Fmod           {y, a, b}  {type (float32, float64), whether the sign is that of b (0: of a),
 //                rank, as above}
 // BestIndex      {y int64 [outer, inner], x}
@@ -202,13 +202,32 @@ template <class T> MLBRIDGE_INLINE T shift(bool isLeft, T a, T b) {
   return by <= Last ? a >> by : a < 0 ? T(-1) : 0;
 }
 
+/// Powers to one exponent, which is positive: from the highest of its bits on.
+template <class T>
+MLBRIDGE_OUTLINE void powersOf(T *y, const T *a, int64_t stride, T exponent, int64_t n) {
+  const int first = 62 - __builtin_clzll(exponent);
+  for (int64_t i = 0; i < n; ++i, a += stride) {
+    T power = *a;
+    for (int bit = first; bit >= 0; --bit) {
+      power *= power;
+      if (exponent >> bit & 1)
+        power *= *a;
+    }
+    y[i] = power;
+  }
+}
+
 template <class T>
 MLBRIDGE_OUTLINE void integerRow(IntegerOp op, void *to, const void *as, int64_t strideA,
                                  const void *bs, int64_t strideB, int64_t n) {
   T *y = static_cast<T *>(to);
   const T *a = static_cast<const T *>(as), *b = static_cast<const T *>(bs);
+  using Unsigned = typename WrapsAs<T>::Type;
+  if (op == IntegerOp::Pow && strideB == 0 && *b > 0)
+    return powersOf(reinterpret_cast<Unsigned *>(y), reinterpret_cast<const Unsigned *>(a), strideA,
+                    static_cast<Unsigned>(*b), n);
   for (int64_t i = 0; i < n; ++i, a += strideA, b += strideB)
-    if (op >= IntegerOp::ShiftLeft)
+    if (op == IntegerOp::ShiftLeft || op == IntegerOp::ShiftRight)
       y[i] = shift(op == IntegerOp::ShiftLeft, *a, *b);
     else
       y[i] = op == IntegerOp::Pow ? power(*a, *b) : divide(op, *a, *b);
@@ -227,12 +246,22 @@ inline void IntegerFunction(Operands o, Parameters p) {
   });
 }
 
+/// Exact. Below 2^52 the quotient is right, or one too great.
+inline double remainderOf(double a, double b) {
+  const double quotient = a / b;
+  if (!(__builtin_fabs(quotient) < 0x1p52 && __builtin_fabs(b) < __builtin_inf()))
+    return __builtin_fmod(a, b);
+  const double rest = __builtin_fma(-static_cast<double>(static_cast<int64_t>(quotient)), b, a);
+  const bool isOver = (rest != 0) & ((__builtin_signbit(rest) != 0) != (__builtin_signbit(a) != 0));
+  return __builtin_copysign(isOver ? __builtin_fabs(b) - __builtin_fabs(rest) : rest, a);
+}
+
 inline void Fmod(Operands o, Parameters p) {
   const int64_t type = p[0];
   eachPieceOfTwo<double>(o, type, p[2], p + 3,
                          [&](int64_t y, double *a, const double *b, int64_t n) {
                            for (int64_t i = 0; i < n; ++i) {
-                             a[i] = __builtin_fmod(a[i], b[i]); // exact
+                             a[i] = remainderOf(a[i], b[i]);
                              if (p[1] && a[i] != 0 && (a[i] < 0) != (b[i] < 0))
                                a[i] += b[i];
                            }
@@ -264,18 +293,40 @@ MLBRIDGE_OUTLINE inline int64_t keyAt(const void *x, int64_t type, int64_t i, in
   return bits < 0 ? bits ^ INT64_MAX : bits;
 }
 
+/// The types that are passed over by the block, for each their mask.
+template <class T> struct MaskOf {
+  static constexpr bool HasBlocks = false;
+};
+template <> struct MaskOf<uint8_t> {
+  static constexpr bool HasBlocks = true;
+  using Type = uint8_t;
+};
+template <> struct MaskOf<float> {
+  static constexpr bool HasBlocks = true;
+  using Type = uint32_t;
+};
+template <class T, class IsWorse>
+MLBRIDGE_INLINE int64_t passWorse(const T *from, int64_t i, int64_t n, int64_t stride,
+                                  const IsWorse &isWorse) {
+  if constexpr (MaskOf<T>::HasBlocks)
+    for (constexpr int64_t Few = 16; stride == 1 && i + Few <= n; i += Few) {
+      typename MaskOf<T>::Type misses = 0;
+      for (int64_t k = 0; k < Few; ++k)
+        misses |= !isWorse(from[i + k]);
+      if (misses)
+        break;
+    }
+  while (i < n && isWorse(from[i * stride]))
+    ++i;
+  return i;
+}
 template <class T>
 inline int64_t passOver(const void *x, int64_t i, int64_t n, int64_t stride, const void *bound,
                         bool largest) {
   const T *from = static_cast<const T *>(x);
   const T best = *static_cast<const T *>(bound);
-  if (largest)
-    while (i < n && from[i * stride] <= best)
-      ++i;
-  else
-    while (i < n && from[i * stride] >= best)
-      ++i;
-  return i;
+  return largest ? passWorse(from, i, n, stride, [best](T a) MLBRIDGE_ALWAYS { return a <= best; })
+                 : passWorse(from, i, n, stride, [best](T a) MLBRIDGE_ALWAYS { return a >= best; });
 }
 /// The first element from i on that may be greater, or less, than that at `bound`; n without one.
 MLBRIDGE_OUTLINE inline int64_t nextBetter(int64_t type, const void *x, int64_t i, int64_t n,

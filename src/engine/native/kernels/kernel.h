@@ -26,7 +26,13 @@
 #define MLBRIDGE_SHARED MLBRIDGE_INLINE
 #define MLBRIDGE_RARE MLBRIDGE_INLINE
 #define MLBRIDGE_OUTLINE
+// Marks what vectors of every instruction set need, but doesn't gain from them: busy.cpp and
+// rare.cpp, which say so, define it once.
+#define MLBRIDGE_PLAIN MLBRIDGE_INLINE
+#define MLBRIDGE_NATIVE_BUSY
+#define MLBRIDGE_NATIVE_RARE
 #else
+#define MLBRIDGE_PLAIN
 #define MLBRIDGE_SHARED __attribute__((noinline))
 // Marks code that is compiled for size rather than speed.
 #define MLBRIDGE_RARE __attribute__((noinline, cold))
@@ -140,10 +146,10 @@
 // compiled for speed, the others for size.
 #define MLBRIDGE_NATIVE_BUSY_KERNELS(X) \
   X(Copy) X(CopyStrided) X(Gather) X(TreeEnsemble) X(SpreadPlanes) X(Interpolate) X(BestIndex) \
-  X(TopK) X(RotaryEmbedding) X(Where) X(GatherElements) X(IntegerFunction) X(Range) \
-  X(ScatterElements) X(ScatterNd)
+  X(TopK) X(RotaryEmbedding) X(Where) X(GatherElements) X(GatherNd) X(IntegerFunction) X(Range) \
+  X(ScatterElements) X(ScatterNd) X(Trilu)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X) \
-  X(Fill) X(GatherNd) X(OneHot) X(Trilu) X(CountNonZero) X(NonZero) X(ReverseSequence) X(Fmod) \
+  X(Fill) X(OneHot) X(CountNonZero) X(NonZero) X(ReverseSequence) X(Fmod) \
   X(IntegerMatMul) X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities) \
   X(MaxPool) X(GridSample) X(AttentionWindow) X(LinearAttention) X(TensorScatter) X(PackBytes) \
   X(QuantizationOf) X(Unique) X(Det) X(F32FromBF16) X(BF16FromF32) X(SuppressOverlaps)

@@ -523,7 +523,7 @@ TEST(Loops, AsManyAsTileMakesOfTheMostDimensions) {
       {KernelId::Where, {8}, {1, 1, 1}, {}},
       {KernelId::Compare, {1, 10}, {1, 1}, {}},
       {KernelId::IntegerBinary, {0, 4}, {1, 1}, {}},
-      {KernelId::IntegerFunction, {12, 4}, {1, 1}, {}},
+      {KernelId::IntegerFunction, {14, 4}, {1, 1}, {}},
       {KernelId::Fmod, {10, 0}, {1, 1}, {}},
       {KernelId::GatherElements, {4, 1, 1}, {1}, {}, 2},
       {KernelId::ScatterElements, {10, 1, 1, 1}, {1, 1}, {}, 2},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementary functions over vectors: the same bits on every CPU. exp, tanh, sigmoid, erf and
-// Gelu of float are made for speed; the rest of float is computed in double and rounded once. The
-// polynomials are interpolations at Chebyshev nodes; kernels_test.cpp states and checks the bounds
-// of the errors.
+// Elementary functions over vectors: the same bits on every CPU. exp, tanh, sigmoid, erf, Gelu,
+// asin and acos of float are made for speed; the rest of float is computed in double and rounded
+// once. The polynomials are interpolations at Chebyshev nodes; accuracy_test.cpp states and checks
+// the bounds of the errors.
 #ifndef MLBRIDGE_ENGINE_NATIVE_KERNELS_MATH_H
 #define MLBRIDGE_ENGINE_NATIVE_KERNELS_MATH_H
 
@@ -20,8 +20,14 @@ template <class V> MLBRIDGE_INLINE V notANumber() { return constant<V>(__builtin
 /// c[0] + c[1] x + ...
 template <class V, int N> MLBRIDGE_INLINE V polynomial(V x, const double (&c)[N]) {
   V sum = constant<V>(c[N - 1]);
-  for (int i = N - 2; i >= 0; --i)
-    sum = V::fma(sum, x, constant<V>(c[i]));
+  if constexpr (IsArray<V>) {
+    for (int i = N - 2; i >= 0; --i)
+      sum = V::fma(sum, x, constant<V>(c[i]));
+  } else {
+#pragma GCC unroll 32 // in cold code as well, which would convert each coefficient
+    for (int i = N - 2; i >= 0; --i)
+      sum = V::fma(sum, x, constant<V>(c[i]));
+  }
   return sum;
 }
 
@@ -29,6 +35,20 @@ template <class V, int N> MLBRIDGE_INLINE V polynomial(V x, const double (&c)[N]
 template <class V> MLBRIDGE_INLINE V powerOfTwo(V n) {
   using B = BitsOf<ElementOf<V>>;
   return V::template shiftLeft<B::Mantissa>(n + constant<V>(double(B::Rounder) + B::Bias));
+}
+
+/// p times 2 to the whole number n, rounded once: in two factors, since the result may be
+/// subnormal, or n one more than the greatest exponent; unless it is normal or infinite.
+template <bool IsNormal = false, class V> MLBRIDGE_INLINE V scaled(V p, V n) {
+  if constexpr (SetOf<V> == InstructionSet::Avx512) {
+    return V::scale(p, n);
+  } else if constexpr (IsNormal) {
+    return p * powerOfTwo(n);
+  } else {
+    const V rounder = constant<V>(BitsOf<ElementOf<V>>::Rounder);
+    const V half = V::fma(n, constant<V>(0.5), rounder) - rounder;
+    return p * powerOfTwo(half) * powerOfTwo(n - half);
+  }
 }
 
 // ---- exp ----------------------------------------------------------------------------------------
@@ -73,20 +93,14 @@ template <class V> MLBRIDGE_INLINE V exp(V x, V rest) {
   const V bounded = V::least(constant<V>(C::Greatest), V::greatest(constant<V>(C::Least), x));
   V n;
   const V q = reduceExp(bounded, n);
-  const V p = V::fma(q, rest, q + rest) + constant<V>(1);
-  // In two factors: the result may be subnormal, or n one more than the greatest exponent.
-  const V rounder = constant<V>(BitsOf<ElementOf<V>>::Rounder);
-  const V half = V::fma(n, constant<V>(0.5), rounder) - rounder;
-  return p * powerOfTwo(half) * powerOfTwo(n - half);
+  return scaled(V::fma(q, rest, q + rest) + constant<V>(1), n);
 }
 template <class V> MLBRIDGE_INLINE V expInline(V x) {
   using C = ExpConstants<ElementOf<V>>;
   const V bounded = V::least(constant<V>(C::Greatest), V::greatest(constant<V>(C::Least), x));
   V n;
   const V p = reduceExp(bounded, n) + constant<V>(1);
-  const V rounder = constant<V>(BitsOf<ElementOf<V>>::Rounder);
-  const V half = V::fma(n, constant<V>(0.5), rounder) - rounder;
-  return p * powerOfTwo(half) * powerOfTwo(n - half);
+  return scaled(p, n);
 }
 
 template <class V> MLBRIDGE_RARE V expShared(V x) { return expInline(x); }
@@ -106,7 +120,7 @@ template <class V> MLBRIDGE_INLINE V expOfNegative(V x) {
   const V bounded = V::least(constant<V>(IsFloat ? 89 : 710), V::greatest(least, x));
   V n;
   const V p = reduceExp(bounded, n) + constant<V>(1);
-  return V::select(V::less(x, least), V::broadcast(0), p * powerOfTwo(n));
+  return V::select(V::less(x, least), V::broadcast(0), scaled<true>(p, n));
 }
 
 /// exp(x) - 1, accurate near 0.
@@ -165,9 +179,9 @@ template <class V> MLBRIDGE_INLINE V sigmoid(V x) {
 
 /// log(x) = hi + lo for x > 0, finite. For double alone.
 template <class V> MLBRIDGE_INLINE V logParts(V x, V &lo) {
-  constexpr double P[] = {0x1.5555555555555p-1, 0x1.9999999999a39p-2, 0x1.2492492476a1ap-2,
-                          0x1.c71c7201a55d7p-3, 0x1.745cf8e4bba1bp-3, 0x1.3b1c3c1c81c8fp-3,
-                          0x1.0fbde0f4ad17bp-3, 0x1.0c0aff044a970p-3};
+  static constexpr double P[] = {0x1.5555555555555p-1, 0x1.9999999999a39p-2, 0x1.2492492476a1ap-2,
+                                 0x1.c71c7201a55d7p-3, 0x1.745cf8e4bba1bp-3, 0x1.3b1c3c1c81c8fp-3,
+                                 0x1.0fbde0f4ad17bp-3, 0x1.0c0aff044a970p-3};
   const auto tiny = V::less(x, constant<V>(0x1p-1022));
   x = V::select(tiny, x * constant<V>(0x1p54), x);
   // The exponent such that the mantissa is from sqrt(1/2) to sqrt(2).
@@ -180,11 +194,12 @@ template <class V> MLBRIDGE_INLINE V logParts(V x, V &lo) {
   V e = V::bitOr(biased, bitsOf<V>(0x4330000000000000u)) - constant<V>(0x1p52 + 1023);
   e = V::select(tiny, e - constant<V>(54), e);
   const V t = f + constant<V>(2);
-  const V s = f / t;
-  // The loss of the two roundings.
+  const V inverse = constant<V>(1) / t;
+  const V s = f * inverse;
+  // The loss of the roundings.
   const V tLost = f - (t - constant<V>(2));
   V sLost = V::fma(negate(s), t, f);
-  sLost = V::fma(negate(s), tLost, sLost) / t;
+  sLost = V::fma(negate(s), tLost, sLost) * inverse;
   const V z = s * s;
   const V rest = V::fma(s * z, polynomial(z, P), sLost + sLost);
   // e Ln2Hi is exact and dominates 2 s unless e is 0.
@@ -225,7 +240,7 @@ template <class V> MLBRIDGE_RARE V log1pDouble(V x) {
 // ---- sin, cos -----------------------------------------------------------------------------------
 
 /// The remainder of a huge x by pi/2, and its quadrant, with the bits of 2/pi that matter.
-template <class Bits> MLBRIDGE_INLINE double reduceHuge(Bits bits, double &quadrant) {
+MLBRIDGE_INLINE double reduceHuge(uint64_t bits, double &quadrant) {
   static constexpr uint64_t TwoOverPi[] = {
       0xa2f9836e4e441529u, 0xfc2757d1f534ddc0u, 0xdb6295993c439041u, 0xfe5163abdebbc561u,
       0xb7246e3a424dd2e0u, 0x06492eea09d1921cu, 0xfe1deb1cb129a73eu, 0xe88235f52ebb4484u,
@@ -263,6 +278,25 @@ template <class Bits> MLBRIDGE_INLINE double reduceHuge(Bits bits, double &quadr
   return (more ? -fraction : fraction) * 0x1.921fb54442d18p+0;
 }
 
+/// Replaces remainder, quadrant and loss of those of `lanes` angles that are huge; one after the
+/// other in x.
+MLBRIDGE_PLAIN void reduceHugeAngles(double *x, int lanes);
+#ifdef MLBRIDGE_NATIVE_RARE
+MLBRIDGE_PLAIN void reduceHugeAngles(double *x, int lanes) {
+  for (int i = 0; i < lanes; ++i, ++x) {
+    uint64_t bits;
+    __builtin_memcpy(&bits, x, sizeof bits);
+    const double sign = bits >> 63 ? -1 : 1;
+    bits &= ~BitsOf<double>::Sign;
+    if (bits <= 0x4150000000000000u || bits >= 0x7ff0000000000000u)
+      continue;
+    x[lanes] = sign * reduceHuge(bits, x[2 * lanes]);
+    x[2 * lanes] *= sign;
+    x[3 * lanes] = 0;
+  }
+}
+#endif
+
 /// x = (pi/2) n + r, |r| <= pi/4; n modulo 4 counts. In `low` what r lost.
 template <class V> MLBRIDGE_INLINE V reduceAngle(V x, V &n, V &low) {
   const V rounder = constant<V>(BitsOf<double>::Rounder);
@@ -279,38 +313,27 @@ template <class V> MLBRIDGE_INLINE V reduceAngle(V x, V &n, V &low) {
   const V huge = constant<V>(0x1p22);
   const V a1 = absolute(x);
   if (V::any(V::both(V::less(huge, a1), V::less(a1, infinity<V>())))) {
-    double xs[V::Lanes], rs[V::Lanes], ns[V::Lanes], ls[V::Lanes];
-    x.store(xs);
-    r.store(rs);
-    n.store(ns);
-    low.store(ls);
-    for (int i = 0; i < V::Lanes; ++i) {
-      uint64_t bits;
-      __builtin_memcpy(&bits, &xs[i], sizeof bits);
-      const bool negative = bits >> 63;
-      bits &= ~BitsOf<double>::Sign;
-      if (bits <= 0x4150000000000000u || bits >= 0x7ff0000000000000u)
-        continue;
-      rs[i] = reduceHuge(bits, ns[i]);
-      ls[i] = 0;
-      if (negative) {
-        rs[i] = -rs[i];
-        ns[i] = -ns[i];
-      }
-    }
-    r = V::load(rs);
-    n = V::load(ns);
-    low = V::load(ls);
+    double all[4 * V::Lanes];
+    x.store(all);
+    r.store(all + V::Lanes);
+    n.store(all + 2 * V::Lanes);
+    low.store(all + 3 * V::Lanes);
+    reduceHugeAngles(all, V::Lanes);
+    r = V::load(all + V::Lanes);
+    n = V::load(all + 2 * V::Lanes);
+    low = V::load(all + 3 * V::Lanes);
   }
   return r;
 }
 
 /// sin(x + quadrants pi/2), of double.
 template <class V> MLBRIDGE_RARE V sinDouble(V x, double quadrants) {
-  constexpr double S[] = {-0x1.5555555555555p-3, 0x1.1111111110babp-7,   -0x1.a01a019e820aep-13,
-                          0x1.71de37946ed6dp-19, -0x1.ae6008d114485p-26, 0x1.5e0a4fc16be59p-33};
-  constexpr double C[] = {0x1.5555555555555p-5,   -0x1.6c16c16c16963p-10, 0x1.a01a019f4ddfdp-16,
-                          -0x1.27e4fa16cc2d1p-22, 0x1.1eeb67d026ec6p-29,  -0x1.907cd8ff5ede7p-37};
+  static constexpr double S[] = {-0x1.5555555555555p-3,  0x1.1111111110babp-7,
+                                 -0x1.a01a019e820aep-13, 0x1.71de37946ed6dp-19,
+                                 -0x1.ae6008d114485p-26, 0x1.5e0a4fc16be59p-33};
+  static constexpr double C[] = {0x1.5555555555555p-5,  -0x1.6c16c16c16963p-10,
+                                 0x1.a01a019f4ddfdp-16, -0x1.27e4fa16cc2d1p-22,
+                                 0x1.1eeb67d026ec6p-29, -0x1.907cd8ff5ede7p-37};
   V n, low;
   const V r = reduceAngle(x, n, low);
   const V z = r * r;
@@ -331,17 +354,17 @@ template <class V> MLBRIDGE_RARE V sinDouble(V x, double quadrants) {
 // ---- inverse functions --------------------------------------------------------------------------
 
 template <class V> MLBRIDGE_RARE V atanDouble(V x) {
-  constexpr double P[] = {-0x1.5555555555555p-2, 0x1.9999999999952p-3,  -0x1.249249248d684p-3,
-                          0x1.c71c71c2f37e8p-4,  -0x1.745d165a9c002p-4, 0x1.3b139279535a8p-4,
-                          -0x1.110e81459346ep-4, 0x1.e19978381e052p-5,  -0x1.ac761b5db4f38p-5,
-                          0x1.74c9760b1bea4p-5,  -0x1.1aff6533dd0e5p-5, 0x1.0a5f8c60d732bp-6};
+  static constexpr double P[] = {
+      -0x1.5555555555555p-2, 0x1.9999999999952p-3, -0x1.249249248d684p-3, 0x1.c71c71c2f37e8p-4,
+      -0x1.745d165a9c002p-4, 0x1.3b139279535a8p-4, -0x1.110e81459346ep-4, 0x1.e19978381e052p-5,
+      -0x1.ac761b5db4f38p-5, 0x1.74c9760b1bea4p-5, -0x1.1aff6533dd0e5p-5, 0x1.0a5f8c60d732bp-6};
   const V one = constant<V>(1), zero = constant<V>(0);
   const V a = absolute(x);
   // tan(pi/8) and tan(3 pi/8)
   const auto middle = V::less(constant<V>(0x1.a827999fcef32p-2), a);
   const auto large = V::less(constant<V>(0x1.3504f333f9de6p+1), a);
-  V t = V::select(middle, (a - one) / (a + one), a);
-  t = V::select(large, constant<V>(-1) / a, t);
+  const V t = V::select(large, constant<V>(-1), V::select(middle, a - one, a)) /
+              V::select(large, a, V::select(middle, a + one, one));
   V base = V::select(middle, constant<V>(0x1.921fb54442d18p-1), zero);
   base = V::select(large, constant<V>(0x1.921fb54442d18p+0), base);
   V rest = V::select(middle, constant<V>(0x1.1a62633145c07p-55), zero);
@@ -350,18 +373,45 @@ template <class V> MLBRIDGE_RARE V atanDouble(V x) {
   return withSign(absolute(base + (t + V::fma(t * z, polynomial(z, P), rest))), x);
 }
 
+/// asin or acos of float. Beyond 9/16 both are made of asin(sqrt((1 - |x|) / 2)).
+template <class V> MLBRIDGE_RARE V arcFloat(V x, bool isCosine) {
+  static constexpr double P[] = {0x1.555554p-3, 0x1.333728p-4, 0x1.6c98e4p-5,
+                                 0x1.075c94p-5, 0x1.9609c6p-7, 0x1.515348p-5};
+  constexpr double Hi = 0x1.921fb6p+0, Lo = -0x1.777a5cp-25; // pi/2
+  const V a = absolute(x), zero = constant<V>(0), half = constant<V>(0.5);
+  const auto far = V::less(constant<V>(0.5625), a);
+  const V z = V::select(far, V::fma(a, constant<V>(-0.5), half), a * a);
+  const V root = V::sqrt(z);
+  // The loss of the root; where that is 0, nothing.
+  const V lost = V::fma(negate(root), root, z) / V::greatest(root + root, constant<V>(1e-30));
+  const V s = V::select(far, root, a);
+  const V rest = V::fma(s * z, polynomial(z, P), V::select(far, lost, zero));
+  // The result is base - factor (s + rest).
+  V factor = V::select(far, constant<V>(2), constant<V>(-1)), quarters = half + half;
+  if (isCosine) {
+    const V sign = withSign(quarters, x);
+    quarters = V::select(far, quarters - sign, quarters);
+    factor = V::select(far, constant<V>(-2) * sign, sign);
+  } else {
+    quarters = V::select(far, quarters, zero);
+  }
+  const V low = V::fma(factor, rest, quarters * constant<V>(-Lo));
+  const V result = quarters * constant<V>(Hi) - V::fma(factor, s, low);
+  return isCosine ? result : withSign(absolute(result), x);
+}
+
 // ---- erf ----------------------------------------------------------------------------------------
 
 /// exp(-x²) erfcx(x) = erfc(x) for x >= 1, where x² is `share` times the square of y.
 template <class V> MLBRIDGE_INLINE V erfcTail(V x, V y, double share) {
-  constexpr double P[] = {0x1.6e9827d229d2dp-3,   -0x1.4e102b9cf8513p-2, 0x1.f6ff204105974p-3,
-                          -0x1.336ffbef08b12p-3,  0x1.258b13b017a7dp-4,  -0x1.8fa58eb5e2699p-6,
-                          0x1.17c838ee87283p-8,   0x1.73101ea23dba4p-11, -0x1.39084c4fb78e5p-11,
-                          0x1.7ba0d0636a178p-15,  0x1.0cac27a563e2dp-14, -0x1.af7ddaa506633p-17,
-                          -0x1.0baca8f22292ep-17, 0x1.1ba6567686c2ap-19, 0x1.4e5307f58f040p-20,
-                          -0x1.23f900a89b790p-22, -0x1.b94cf8cc5a512p-23};
-  constexpr double Short[] = {0x1.6e9828p-3, -0x1.4e1030p-2, 0x1.f6fed8p-3, -0x1.336df2p-3,
-                              0x1.259b0cp-4, -0x1.90a506p-6, 0x1.0d5296p-8, 0x1.009024p-10};
+  static constexpr double P[] = {
+      0x1.6e9827d229d2dp-3,   -0x1.4e102b9cf8513p-2, 0x1.f6ff204105974p-3,  -0x1.336ffbef08b12p-3,
+      0x1.258b13b017a7dp-4,   -0x1.8fa58eb5e2699p-6, 0x1.17c838ee87283p-8,  0x1.73101ea23dba4p-11,
+      -0x1.39084c4fb78e5p-11, 0x1.7ba0d0636a178p-15, 0x1.0cac27a563e2dp-14, -0x1.af7ddaa506633p-17,
+      -0x1.0baca8f22292ep-17, 0x1.1ba6567686c2ap-19, 0x1.4e5307f58f040p-20, -0x1.23f900a89b790p-22,
+      -0x1.b94cf8cc5a512p-23};
+  static constexpr double Short[] = {0x1.6e9828p-3, -0x1.4e1030p-2, 0x1.f6fed8p-3, -0x1.336df2p-3,
+                                     0x1.259b0cp-4, -0x1.90a506p-6, 0x1.0d5296p-8, 0x1.009024p-10};
   const V bounded = V::least(constant<V>(6.2), x);
   const V three = constant<V>(3);
   const V t = (bounded - three) / (bounded + three);
@@ -374,12 +424,12 @@ template <class V> MLBRIDGE_INLINE V erfcTail(V x, V y, double share) {
     return power * polynomial(t, P);
 }
 template <class V> MLBRIDGE_INLINE V erfNear(V x) {
-  constexpr double P[] = {0x1.20dd750429b6dp+0,   -0x1.812746b0379c0p-2,  0x1.ce2f21a040f20p-4,
-                          -0x1.b82ce31202513p-6,  0x1.565bccfa1cce7p-8,   -0x1.c02db0604590bp-11,
-                          0x1.f9a2bdb8fcb67p-14,  -0x1.f4ca7a42278fdp-17, 0x1.b981799c363d2p-20,
-                          -0x1.5c10c8957465dp-23, 0x1.d75aba73d5ca8p-27,  -0x1.ac641bc040b16p-31};
-  constexpr double Short[] = {0x1.06eba8p-3, -0x1.81273ep-2,  0x1.ce2cf0p-4, -0x1.b7f88cp-6,
-                              0x1.5401dcp-8, -0x1.a3dc18p-11, 0x1.49234ep-14};
+  static constexpr double P[] = {
+      0x1.20dd750429b6dp+0,  -0x1.812746b0379c0p-2,  0x1.ce2f21a040f20p-4,  -0x1.b82ce31202513p-6,
+      0x1.565bccfa1cce7p-8,  -0x1.c02db0604590bp-11, 0x1.f9a2bdb8fcb67p-14, -0x1.f4ca7a42278fdp-17,
+      0x1.b981799c363d2p-20, -0x1.5c10c8957465dp-23, 0x1.d75aba73d5ca8p-27, -0x1.ac641bc040b16p-31};
+  static constexpr double Short[] = {0x1.06eba8p-3, -0x1.81273ep-2,  0x1.ce2cf0p-4, -0x1.b7f88cp-6,
+                                     0x1.5401dcp-8, -0x1.a3dc18p-11, 0x1.49234ep-14};
   if constexpr (sizeof(ElementOf<V>) == 4)
     return V::fma(x, polynomial(x * x, Short), x);
   else
@@ -414,6 +464,10 @@ template <class V> MLBRIDGE_RARE V powDouble(V x, V y) {
   V rest = V::fma(hi, y, negate(product)) + lo * y;
   rest = V::select(V::less(absolute(product), constant<V>(1e6)), rest, zero);
   V result = exp(product, rest);
+  const auto ordinary = V::both(V::both(V::less(zero, x), V::less(x, infinity<V>())),
+                                V::less(absolute(product), constant<V>(700)));
+  if (!V::any(V::equal(V::select(ordinary, one, zero), zero)))
+    return result;
   result = V::select(V::equal(a, one), one, result); // also to the power of infinity
   result = V::select(V::equal(y, y), result, y);
   result = V::select(V::equal(x, x), result, x);

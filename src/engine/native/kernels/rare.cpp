@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The kernels that don't gain from vectors and are seldom called: compiled for size.
+#define MLBRIDGE_NATIVE_RARE
 #include "engine/native/kernels/attention.h"
 #include "engine/native/kernels/classical.h"
 #include "engine/native/kernels/indexed.h"

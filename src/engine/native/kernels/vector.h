@@ -71,6 +71,7 @@ template <class Traits> struct Register {
   static MLBRIDGE_INLINE Mask less(Register a, Register b) { return a.r < b.r; }
   static MLBRIDGE_INLINE Mask lessEqual(Register a, Register b) { return a.r <= b.r; }
   static MLBRIDGE_INLINE Mask equal(Register a, Register b) { return a.r == b.r; }
+  static MLBRIDGE_INLINE Register scale(Register a, Register n) { return {Traits::scale(a.r, n.r)}; } // AVX-512's
   static MLBRIDGE_INLINE Register fma(Register a, Register b, Register c) { return {Traits::fma(a.r, b.r, c.r)}; }
   template <int N> static MLBRIDGE_INLINE Register shiftLeft(Register a) { return fromBits(bits(a) << N); }
   template <int N> static MLBRIDGE_INLINE Register shiftRight(Register a) { return fromBits(bits(a) >> N); }

@@ -45,6 +45,7 @@ MLBRIDGE_INLINE float sumOf(__m512 a) {
     static MLBRIDGE_INLINE M512 greatest(M512 a, M512 b) { return _mm512_max_##p(a, b); }          \
     static MLBRIDGE_INLINE M512 least(M512 a, M512 b) { return _mm512_min_##p(a, b); }             \
     static MLBRIDGE_INLINE M512 fma(M512 a, M512 b, M512 c) { return _mm512_fmadd_##p(a, b, c); }  \
+    static MLBRIDGE_INLINE M512 scale(M512 a, M512 n) { return _mm512_scalef_##p(a, n); }          \
     static MLBRIDGE_INLINE bool any(M512 mask) { return anyOf(mask); }                             \
     static MLBRIDGE_INLINE T sum(M512 a) { return sumOf(a); }                                      \
   };

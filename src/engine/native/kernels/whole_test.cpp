@@ -159,7 +159,7 @@ TYPED_TEST(Whole, Divides) {
           result += y;
         expected.push_back(static_cast<T>(result));
       }
-      const bool isRow = op == IntegerOp::Div && TypeOf<T> == Int32;
+      const bool isRow = op <= IntegerOp::ShiftRight && TypeOf<T> == Int32;
       for (const Table &table : tables())
         EXPECT_EQ(
             run<T>(table, isRow ? KernelId::IntegerBinary : KernelId::IntegerFunction,
@@ -188,10 +188,16 @@ TYPED_TEST(Whole, ShiftsAndRaises) {
         for (const auto &[op, expected] :
              {std::pair(IntegerOp::ShiftLeft, left), std::pair(IntegerOp::ShiftRight, right),
               std::pair(IntegerOp::Pow, raised)})
-          EXPECT_EQ(run<T>(tables()[0], KernelId::IntegerFunction, std::vector<T>(1), {&a, &b},
-                           {static_cast<int64_t>(op), TypeOf<T>, 1, 1, 1, 1}),
-                    std::vector<T>{expected})
-              << int64_t(a) << " " << by << " " << static_cast<int64_t>(op);
+          for (const Table &table : tables())
+            for (int64_t count : {1, 70}) // of one, and to one
+              EXPECT_EQ(run<T>(table,
+                               op <= IntegerOp::ShiftRight && TypeOf<T> == Int32
+                                   ? KernelId::IntegerBinary
+                                   : KernelId::IntegerFunction,
+                               std::vector<T>(static_cast<size_t>(count)), {&a, &b},
+                               {static_cast<int64_t>(op), TypeOf<T>, 1, count, 0, count == 1}),
+                        std::vector<T>(static_cast<size_t>(count), expected))
+                  << int64_t(a) << " " << by << " " << static_cast<int64_t>(op);
       }
   }
 }

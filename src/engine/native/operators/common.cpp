@@ -159,7 +159,8 @@ Value *integerBinary(Lowering &l, IntegerOp op, Value *a, Value *b) {
     constexpr ElementType Wide = ElementType::Int32;
     return cast(l, integerBinary(l, op, cast(l, a, Wide), cast(l, b, Wide)), a->type);
   }
-  const bool isRow = op < IntegerOp::Div || (op == IntegerOp::Div && a->type == ElementType::Int32);
+  const bool isRow =
+      op < IntegerOp::Div || (op <= IntegerOp::ShiftRight && a->type == ElementType::Int32);
   return broadcasted(l, isRow ? KernelId::IntegerBinary : KernelId::IntegerFunction, a->type,
                      {a, b}, {number(op), code(a->type)});
 }

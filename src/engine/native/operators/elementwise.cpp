@@ -217,6 +217,12 @@ Status clipTo(Lowering &l, Value *least, Value *greatest) {
   for (const Value *bound : {least, greatest})
     if (bound && bound->count != 1)
       return l.invalid("a bound has ", bound->count, " elements instead of 1");
+  double from = -HUGE_VAL, to = HUGE_VAL;
+  const auto isKnown = [&](Value *bound, double &number) {
+    return !bound || (bound->isConstant() && l.read(bound, number) && !std::isnan(number));
+  };
+  if (isFloat(x->type) && isKnown(least, from) && isKnown(greatest, to))
+    return activate(l, KernelId::ClampF32, from, to);
   if (least)
     x = arithmetic(l, KernelId::MaxF32, IntegerOp::Max, x, l.view(least, {}));
   if (greatest)
