@@ -129,25 +129,25 @@ template <class T> MLBRIDGE_OUTLINE void spreadPlanes(Operands o, Parameters p) 
       const int64_t there = (n[2] - from[k] + period - 1) / period, room = columns - column[k];
       count[k] = there < 0 ? 0 : there < room ? there : room;
     }
-    const int64_t both = count[0] < count[1] ? count[0] : count[1];
+    const int64_t both = period == 1 || count[0] < count[1] ? count[0] : count[1];
+    const int64_t whole = both < Lanes ? 0 : both; // in vectors
     T *to = y;
-    for (int64_t i = 0; i < p[2]; ++i)
+    for (int64_t plane = 0; plane < p[2]; ++plane)
       for (int64_t a = -first[0]; a < lengths[0] - first[0]; ++a)
         for (int64_t b = -first[1]; b < lengths[1] - first[1]; ++b, to += line) {
           if (a < 0 || a >= n[0] || b < 0 || b >= n[1]) {
             fillUp(to + phase * columns, to + (phase + 1 + isPair) * columns);
             continue;
           }
-          const T *at = x + ((i * n[0] + a) * n[1] + b) * n[2];
+          const T *at = x + ((plane * n[0] + a) * n[1] + b) * n[2];
           T *into[] = {to + start[0] + column[0], to + start[isPair] + column[isPair]};
-          int64_t k = 0;
           // The last vector of a line may begin in the one before.
-          for (; period == 1 && k < count[0] && count[0] >= Lanes; k += Lanes) {
-            k = k < count[0] - Lanes ? k : count[0] - Lanes;
-            __builtin_memcpy(into[0] + k, at + from[0] + k, sizeof fill);
-          }
-          for (; k < both && both >= Lanes; k += Lanes) {
-            k = k < both - Lanes ? k : both - Lanes;
+          for (int64_t i = 0; i < whole; i += Lanes) {
+            const int64_t k = i < whole - Lanes ? i : whole - Lanes;
+            if (period == 1) {
+              __builtin_memcpy(into[0] + k, at + from[0] + k, sizeof fill);
+              continue;
+            }
             Vector u, v, even, odd;
             __builtin_memcpy(&u, at + 2 * k, sizeof u);
             __builtin_memcpy(&v, at + 2 * k + Lanes, sizeof v);
@@ -164,7 +164,7 @@ template <class T> MLBRIDGE_OUTLINE void spreadPlanes(Operands o, Parameters p) 
           for (int64_t of = 0; of <= isPair; ++of) {
             if (column[of])
               fillUp(to + start[of], into[of]);
-            for (int64_t rest = k; rest < count[of]; ++rest)
+            for (int64_t rest = whole; rest < count[of]; ++rest)
               moveAs(into[of] + rest, at + from[of] + rest * period);
             if (column[of] + count[of] < columns)
               fillUp(into[of] + count[of], to + start[of] + columns);
@@ -255,7 +255,7 @@ template <class T, class Whole> inline void windowIndices(Operands o, Parameters
       }
       for (int64_t lane = 0; lane < Lanes && lane < left; ++lane, ++at[2], ++y) {
         int64_t index = start + at[2] * strides[2] * apart[2] + places[best[lane]];
-        if (*y == -static_cast<T>(__builtin_inf())) { // as the padding is, of which it is none
+        if (*y == -static_cast<T>(__builtin_inf())) { // then the first one that is no padding
           index = plane * p[6];
           for (int d = 0; d < 3; ++d) {
             const int64_t place = at[d] * strides[d] - pads[d], inside = place < 0 ? -place : 0;
