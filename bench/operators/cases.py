@@ -325,6 +325,92 @@ class Maker:
             r = self.values(F32, (1, gates * hidden, hidden), -0.1, 0.1)
             yield self.case(kind, F32, x, w, r, constants=(1, 2), hidden_size=hidden)
 
+        yield self.dequantized_product()
+        heads = {4096: (1, 4, 32, 32), 65536: (1, 8, 128, 64)}.get(
+            self.size, (1, 2, self.size // 8, 4)
+        )
+        q, k, v = (self.values(F32, heads) for _ in range(3))
+        yield self.case("Attention", F32, q, k, v)
+        yield self.case("Attention", F32, q, k, v, what="causal", is_causal=1)
+        yield self.case("Attention", F32, q[:, :, :1], k, v, what="one query")
+
+    def dequantized_product(self) -> Case:
+        """A product as `onnxruntime.quantization` makes it: of dequantized bytes."""
+        weights = self.values(I8, (self.side, self.side), -100, 100)
+        constants = {
+            "s": np.array(0.05, F32),
+            "z": np.array(128, U8),
+            "sw": np.array(0.01, F32),
+            "zw": np.array(0, I8),
+            "w": weights,
+        }
+        nodes = [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["dw"]),
+            helper.make_node("MatMul", ["d", "dw"], ["p"]),
+            helper.make_node("QuantizeLinear", ["p", "s", "z"], ["qp"]),
+            helper.make_node("DequantizeLinear", ["qp", "s", "z"], ["y"]),
+        ]
+        x = {"x": self.values(F32, (64, self.side))}
+        return Case("MatMul", "MatMul dequantized uint8", self.size, nodes, x, constants)
+
+    def spatial(self) -> Iterator[Case]:
+        for channels in (1, 16):
+            side = math.isqrt(self.size // channels)
+            if side < 4:
+                continue
+            yield from self.windows(channels, side)
+
+    def windows(self, channels: int, side: int) -> Iterator[Case]:
+        what = f"{channels} x {side} x {side}"
+        shape = (1, channels, side, side)
+        x = self.values(F32, shape)
+        kinds: Sequence[tuple[int, int, dict[str, Any]]] = (
+            (16, 1, {}),
+            (16, 3, {"pads": [1] * 4}),
+            (16, 3, {"pads": [1] * 4, "strides": [2, 2]}),
+            (16, 3, {"pads": [2] * 4, "dilations": [2, 2]}),
+            (channels, 3, {"pads": [1] * 4, "group": channels}),
+        )
+        for outputs, window, more in kinds:
+            w = self.values(F32, (outputs, channels // more.get("group", 1), window, window))
+            name = f"{window} to {outputs} {' '.join(more)} {what}"
+            bias = self.values(F32, (outputs,))
+            yield self.case("Conv", F32, x, w, bias, what=name, constants=(1, 2), **more)
+        for window, stride, pad in ((3, 1, 1), (3, 2, 1), (2, 2, 0), (4, 2, 1)):
+            w = self.values(F32, (channels, 16, window, window))
+            given: dict[str, Any] = {"strides": [stride] * 2, "pads": [pad] * 4}
+            name = f"{window} by {stride} {what}"
+            yield self.case("ConvTranspose", F32, x, w, what=name, constants=(1,), **given)
+        for window, stride, pad in ((2, 2, 0), (3, 2, 1), (3, 1, 1)):
+            given = {"kernel_shape": [window] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
+            name = f"{window} by {stride} {what}"
+            for kind in ("MaxPool", "AveragePool", "LpPool"):
+                yield self.case(kind, F32, x, what=name, **given)
+            yield self.case("MaxPool", F64, x.astype(F64), what=name, **given)
+            yield self.case("MaxPool", U8, self.values(U8, shape), what=name, **given)
+            yield self.case("MaxPool", F32, x, what=f"indices {name}", outputs=2, **given)
+        for kind in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"):
+            yield self.case(kind, F32, x, what=what)
+        yield self.case("LRN", F32, x, what=what, size=5)
+        twice = np.array((1, 1, 2, 2), F32)
+        for mode in ("nearest", "linear", "cubic"):
+            empty = np.zeros(0, F32)
+            yield self.case(
+                "Resize", F32, x, empty, twice, what=f"{mode} {what}", constants=(1, 2), mode=mode
+            )
+        grid = self.values(F32, (1, side, side, 2), -1, 1)
+        for mode in ("nearest", "linear"):
+            yield self.case("GridSample", F32, x, grid, what=f"{mode} {what}", mode=mode)
+        image = self.values(U8, shape)
+        w, one = self.values(I8, (16, channels, 3, 3)), np.array(0.05, F32)
+        zero, least = np.array(100, U8), np.array(0, I8)
+        quantized = (image, one, zero, w, one, least, one, zero)
+        pads = [1] * 4
+        yield self.case("QLinearConv", U8, *quantized, what=what, constants=range(1, 8), pads=pads)
+        yield self.case("ConvInteger", U8, image, w, what=what, constants=(1,), pads=pads)
+
     def classical(self) -> Iterator[Case]:
         ml = "ai.onnx.ml"
         for dtype in (F32, F64, I64):
@@ -348,6 +434,7 @@ class Maker:
             self.movement,
             self.reductions,
             self.matrices,
+            self.spatial,
             self.classical,
         ):
             for case in group():

@@ -209,6 +209,11 @@ def test_extremes_stay_where_they_are(tmp_path: Path) -> None:
     made = model("MaxPool", x.shape, [], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
     found = of_mlbridge(f"native:{saved(made, tmp_path)}", x)[0]
     assert np.isnan(found[0, 0, :3, 2:5]).all() and np.isnan(found).sum() == 9
+    least = np.full((1, 1, 4, 8), -np.inf, np.float32)
+    least[0, 0, 3, 6] = np.nan
+    made = model("MaxPool", least.shape, [], 2, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
+    _, indices = of_mlbridge(f"native:{saved(made, tmp_path)}", least)
+    assert indices.tolist() == [[[[0, 1, 3, 5], [8, 9, 11, 30]]]]  # never of the padding
     weights = [np.ones((1, 1, 3, 3), np.float32)]
     made = model("Conv", x.shape, weights, pads=[1, 1, 1, 1])
     assert np.isnan(of_mlbridge(f"native:{saved(made, tmp_path)}", x)[0]).sum() == 9

@@ -69,8 +69,8 @@ template <class V> MLBRIDGE_INLINE void Conv(Operands operands, Parameters p) {
     }
 }
 
-/// The vector of windows: of an array only a lane.
-template <class V, bool = IsArray<V>> struct LanesOfWindows {
+/// The vector of windows: of an array only a lane, of doubles a register, which is less code.
+template <class V, bool = IsArray<V> || sizeof(ElementOf<V>) == 8> struct LanesOfWindows {
   using Type = V;
 };
 template <class V> struct LanesOfWindows<V, true> : LanesOf<V> {};

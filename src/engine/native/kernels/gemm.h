@@ -147,8 +147,8 @@ MLBRIDGE_INLINE void block(const E *a, int64_t rowStride, int64_t m, const E *b,
   constexpr int64_t Near = 256;
   int64_t row = 0;
   if constexpr (MN > 1)
-    for (; m - row > (k > Near ? 1 : MN / 2); row += MN < m - row ? MN : m - row)
-      for (int w = 0; w < W; w += WN)
+    for (int w = 0; w < W; w += WN) // which stay in the cache for all rows
+      for (row = 0; m - row > (k > Near ? 1 : MN / 2); row += MN < m - row ? MN : m - row)
         tile<V, MN, WN, S, CN>(a + row * rowStride, rowStride, m - row, b + w * V::Lanes, bStride,
                                k, e, row, column + w * V::Lanes, n);
   if (W == 1 && bStride == V::Lanes)
@@ -172,12 +172,15 @@ template <class V, class E = ElementOf<V>>
 MLBRIDGE_SHARED void anyBlock(const E *a, int64_t rowStride, int64_t m, const E *b, int64_t bStride,
                               int64_t panels, int64_t k, const Epilogue<E> &e, int64_t column,
                               int64_t n) {
-  constexpr int M = IsArray<V> ? 1 : 4, W = IsArray<V> ? 1 : 2;
+  constexpr int M = IsArray<V> ? 1 : 4, W = IsArray<V> ? 1 : sizeof(V) == 64 ? 4 : 2;
   const int64_t chains = panels == 1 ? 8 : panels == 2 ? 4 : 2;
   const int64_t end = column + panels * lanesOf<E>() < n ? column + panels * lanesOf<E>() : n;
   for (; column < end; column += W * V::Lanes, b += W * V::Lanes)
     for (int64_t row = 0; row < m; row += M) {
-      const int64_t second = column + V::Lanes < end ? V::Lanes : 0;
+      int64_t at[W]; // of each vector
+#pragma GCC unroll 4
+      for (int w = 0; w < W; ++w)
+        at[w] = column + w * V::Lanes < end ? w * V::Lanes : 0;
       const E *x[M];
 #pragma GCC unroll 8
       for (int r = 0; r < M; ++r)
@@ -187,26 +190,26 @@ MLBRIDGE_SHARED void anyBlock(const E *a, int64_t rowStride, int64_t m, const E 
         V chain[M][W];
 #pragma GCC unroll 8
         for (int r = 0; r < M; ++r)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
           for (int w = 0; w < W; ++w)
             chain[r][w] = V::broadcast(0);
         const E *line = b + s * bStride;
         for (int64_t i = s; i < k; i += chains, line += chains * bStride) {
           V factor[W];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
           for (int w = 0; w < W; ++w)
-            factor[w] = V::load(line + w * second);
+            factor[w] = V::load(line + at[w]);
 #pragma GCC unroll 8
           for (int r = 0; r < M; ++r) {
             const V value = V::broadcast(x[r][i]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int w = 0; w < W; ++w)
               chain[r][w] = V::fma(value, factor[w], chain[r][w]);
           }
         }
 #pragma GCC unroll 8
         for (int r = 0; r < M; ++r)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
           for (int w = 0; w < W; ++w)
             sums[s][r][w] = chain[r][w];
       }

@@ -147,11 +147,11 @@
 #define MLBRIDGE_NATIVE_BUSY_KERNELS(X) \
   X(Copy) X(CopyStrided) X(Gather) X(TreeEnsemble) X(SpreadPlanes) X(Interpolate) X(BestIndex) \
   X(TopK) X(RotaryEmbedding) X(Where) X(GatherElements) X(GatherNd) X(IntegerFunction) X(Range) \
-  X(ScatterElements) X(ScatterNd) X(Trilu)
+  X(ScatterElements) X(ScatterNd) X(Trilu) X(JoinPhases) X(WindowIndices) X(GridSample)
 #define MLBRIDGE_NATIVE_RARE_KERNELS(X) \
   X(Fill) X(OneHot) X(CountNonZero) X(NonZero) X(ReverseSequence) X(Fmod) \
   X(IntegerMatMul) X(TakeEntry) X(PutEntry) X(PackRecurrent) X(Lookup) X(CoupledProbabilities) \
-  X(MaxPool) X(GridSample) X(AttentionWindow) X(LinearAttention) X(TensorScatter) X(PackBytes) \
+  X(AttentionWindow) X(LinearAttention) X(TensorScatter) X(PackBytes) \
   X(QuantizationOf) X(Unique) X(Det) X(F32FromBF16) X(BF16FromF32) X(SuppressOverlaps)
 #define MLBRIDGE_NATIVE_PLAIN_KERNELS(X)                                                           \
   MLBRIDGE_NATIVE_BUSY_KERNELS(X) MLBRIDGE_NATIVE_RARE_KERNELS(X)

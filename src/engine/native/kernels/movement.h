@@ -387,13 +387,19 @@ inline void Gather(Operands o, Parameters p) {
   auto *y = static_cast<uint8_t *>(o[0]);
   const auto *x = static_cast<const uint8_t *>(o[1]);
   const auto *indices = static_cast<const int64_t *>(o[2]);
-  const int64_t outer = p[0], n = p[1], block = p[2], count = p[3];
-  for (int64_t i = 0; i < outer; ++i, x += n * block)
-    for (int64_t k = 0; k < count; ++k, y += block) {
-      const int64_t index = checkedIndex(indices[k], n, o[3]);
-      if (index >= 0)
-        moveBlock(y, x + index * block, block);
-    }
+  const int64_t outer = p[0], n = p[1], count = p[3];
+  const auto blocks = [&](auto block) MLBRIDGE_ALWAYS {
+    for (int64_t i = 0; i < outer; ++i, x += n * block)
+      for (int64_t k = 0; k < count; ++k, y += block) {
+        const int64_t index = checkedIndex(indices[k], n, o[3]);
+        if (index >= 0)
+          moveBlock(y, x + index * block, block);
+      }
+  };
+  if (p[2] == 4) // the most usual one, for which the width isn't looked at each time
+    blocks(Constant<4>());
+  else
+    blocks(p[2]);
 }
 
 inline void GatherElements(Operands o, Parameters p) {

@@ -62,7 +62,7 @@ MLBRIDGE_SHARED void readWhole(int32_t *y, const void *x, int64_t type, int64_t 
 /// The scale and zero of 16 elements.
 template <class V> struct Quantization {
   V scale, realZero;
-  int32_t zero[16];
+  alignas(64) int32_t zero[16];
 };
 template <class V>
 MLBRIDGE_SHARED void readQuantization(Quantization<V> &q, Operands o, int64_t type, int64_t i,
@@ -129,12 +129,13 @@ template <class Isa> MLBRIDGE_INLINE void Dequantize(Operands o, Parameters p) {
   const bool isByte = p[0] == Int8 || p[0] == UInt8;
   const uint32_t flip = p[0] == Int8 ? 128 : 0; // makes an int8 a uint8, 128 more
   eachQuantized<V>(o, p, [&](int64_t i, int64_t n, const Quantization<V> &q) MLBRIDGE_ALWAYS {
-    int32_t whole[16];
+    alignas(64) int32_t whole[16];
     alignas(64) float values[16];
     if (isByte && n == 16) {
       const uint8_t *bytes = static_cast<const uint8_t *>(o[1]) + i;
-      for (int j = 0; j < 16; ++j)
-        whole[j] = static_cast<int32_t>((bytes[j] ^ flip) - flip);
+      Isa::widen(whole, bytes);
+      for (int32_t &number : whole)
+        number = static_cast<int32_t>((static_cast<uint32_t>(number) ^ flip) - flip);
     } else {
       readWhole<V>(whole, o[1], p[0], i, n);
     }

@@ -71,24 +71,31 @@ template <class Element>
 void packGemm(Element *packed, const Element *b, int64_t k, int64_t n, int64_t rowStride,
               int64_t columnStride) {
   constexpr int64_t Lanes = lanesOf<Element>();
+  if (columnStride == 1 && !packedByColumns(k, n)) { // row after row, as they are read fastest
+    for (int64_t row = 0; row < k; ++row, b += rowStride)
+      for (int64_t first = 0; first < n; first += Lanes * PanelsOfBlock) {
+        const int64_t left = n - first;
+        const int64_t count = left < Lanes * PanelsOfBlock ? left : Lanes * PanelsOfBlock;
+        const int64_t width = (count + Lanes - 1) / Lanes * Lanes;
+        Element *to = packed + first * k + row * width;
+        std::memcpy(to, b + first, static_cast<size_t>(count) * sizeof(Element));
+        for (int64_t i = count; i < width; ++i)
+          to[i] = 0;
+      }
+    return;
+  }
   // Lines are columns, or rows of a block: `count` elements, then zeros up to whole vectors. Where
   // neighbours in b are of several lines, these are taken at once.
   const auto lines = [&packed](const Element *from, int64_t lineCount, int64_t lineStride,
                                int64_t count, int64_t stride) {
     const int64_t width = (count + Lanes - 1) / Lanes * Lanes;
-    const int64_t step = stride == 1 ? 1 : Lanes;
-    for (int64_t line = 0; line < lineCount; line += step) {
-      const int64_t end = line + step < lineCount ? line + step : lineCount;
+    for (int64_t line = 0; line < lineCount; line += Lanes) {
+      const int64_t end = line + Lanes < lineCount ? line + Lanes : lineCount;
       int64_t i = 0;
-      if (stride == 1) {
-        std::memcpy(packed + line * width, from + line * lineStride,
-                    static_cast<size_t>(count) * sizeof(Element));
-        i = count;
-      } else if (lineStride == 1 && end - line == Lanes) {
+      if (lineStride == 1 && end - line == Lanes)
         for (; i + 4 <= count; i += 4)
           for (int64_t at = line; at < end; at += 4)
             transposeFour(packed + at * width + i, width, from + at + i * stride, stride);
-      }
       for (; i < width; ++i)
         for (int64_t at = line; at < end; ++at)
           packed[at * width + i] = i < count ? from[at * lineStride + i * stride] : 0;

@@ -103,6 +103,10 @@ struct Avx512 {
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(p),
                         _mm512_cvtps_ph(a.r, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
+  static MLBRIDGE_INLINE void widen(int32_t *y, const uint8_t *p) {
+    _mm512_storeu_si512(
+        y, _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+  }
 };
 
 } // namespace mlbridge::native::kernels

@@ -84,6 +84,10 @@ struct Neon {
     toFour(a.hi.lo, p + 8);
     toFour(a.hi.hi, p + 12);
   }
+  static MLBRIDGE_INLINE void widen(int32_t *y, const uint8_t *p) {
+    for (int i = 0; i < 16; ++i)
+      y[i] = p[i];
+  }
 };
 
 } // namespace mlbridge::native::kernels

@@ -175,6 +175,10 @@ struct Portable {
     for (int i = 0; i < 16; ++i)
       p[i] = kernels::narrow(static_cast<double>(a.r[i])).bits;
   }
+  static MLBRIDGE_INLINE void widen(int32_t *y, const uint8_t *p) {
+    for (int i = 0; i < 16; ++i)
+      y[i] = p[i];
+  }
 };
 
 } // namespace mlbridge::native::kernels

@@ -50,7 +50,7 @@ Spread spread(Lowering &l, Value *x, const Sliding &s, int64_t channels, bool is
   bool isPlain = !isRead && s.strides[2] == 1;
   for (size_t i = 0; i < 3; ++i) {
     lengths[i] = s.out[i] ? (s.out[i] - 1) * s.strides[i] + s.extent(i) : 0;
-    isPlain = isPlain && s.before[i] == 0 && s.spread[i] == 1 && lengths[i] <= s.in[i];
+    isPlain = isPlain && s.before[i] == 0 && lengths[i] <= s.in[i];
   }
   const int64_t period = s.strides[2];
   int64_t phases = std::min(period, s.extent(2)), columns = (lengths[2] + period - 1) / period;
@@ -67,7 +67,7 @@ Spread spread(Lowering &l, Value *x, const Sliding &s, int64_t channels, bool is
     if (!l.status())
       return result;
     Integers p{width(x), fill, planes};
-    for (const Triple *triple : {&s.in, &s.before, &s.spread})
+    for (const Triple *triple : {&s.in, &s.before})
       p.insert(p.end(), triple->begin(), triple->end());
     p.insert(p.end(), {lengths[0], lengths[1], phases, columns, period});
     l.emit(KernelId::SpreadPlanes, {y}, {x}, p);
@@ -137,14 +137,15 @@ Status conv(Lowering &l) {
   return l.give(convolve(l, l.in(0), l.in(1), l.in(2), s, groups));
 }
 
-/// A convolution of the input, spread by the strides, with the window reversed.
+/// A convolution that has a result for each place between the strides (a phase); these are put side
+/// by side.
 Status convTranspose(Lowering &l) {
-  Value *x = l.in(0), *w = l.in(1);
+  Value *x = l.in(0), *w = l.in(1), *bias = l.in(2);
   const int64_t groups = l.integer("group", 1);
   Sliding s;
-  if (!fit(l, x, w, l.in(2), groups, true) || !readWindowOf(l, x, w, s) || !readPadList(l, s))
+  if (!fit(l, x, w, bias, groups, true) || !readWindowOf(l, x, w, s) || !readPadList(l, s))
     return l.status();
-  Triple more = {}, lengths = {};
+  Triple more = {}, lengths = {1, 1, 1};
   const int pads = choice(l, "auto_pad", AutoPads);
   if (!readTriples(l, "output_padding", s.first, 0, {&more}))
     return l.status();
@@ -169,23 +170,68 @@ Status convTranspose(Lowering &l) {
     }
     if (lengths[i] < 0 || s.in[i] == 0)
       return l.invalid("its pads and window don't fit an input of ", x->shape);
-    s.out[i] = lengths[i];
-    s.before[i] = s.extent(i) - 1 - s.before[i];
   }
-  std::swap(s.spread, s.strides);
+  // Element o of the result is in phase (o + cut) mod stride, and element k of the window in phase
+  // (k + at) mod stride. They begin in another one if the window doesn't become longer by it.
   const int64_t inputs = x->shape[1] / groups, outputs = w->shape[1];
-  Shape all{groups, inputs, outputs};
-  all.insert(all.end(), w->shape.begin() + 2, w->shape.end());
-  Integers starts(all.size()), steps(all.size(), 1), order = allAxes(all.size());
-  for (size_t i = 3; i < all.size(); ++i) {
-    starts[i] = std::max<int64_t>(all[i] - 1, 0);
-    steps[i] = all[i] > 1 ? -1 : 1;
+  const Triple phases = s.strides, window = s.window;
+  Triple cut = {}, at = {}, apart = {1, 1, 1}, wide;
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t stride = phases[i], over = s.before[i] % stride, room = (stride - over) % stride;
+    if (stride > 1) { // otherwise the convolution is dilated
+      apart[i] = s.dilations[i];
+      s.window[i] = s.extent(i);
+      s.dilations[i] = 1;
+    }
+    const int64_t last = s.window[i] - 1;
+    at[i] = (room + last) / stride > last / stride ? 0 : room;
+    cut[i] = at[i] == room ? 0 : over;
+    s.window[i] = (at[i] + last) / stride + 1;
+    s.strides[i] = 1;
+    s.before[i] = s.extent(i) - 1 - (s.before[i] + at[i]) / stride;
+    s.out[i] = (lengths[i] + cut[i] + stride - 1) / stride;
+    wide[i] = s.window[i] * stride;
   }
-  std::swap(order[1], order[2]);
-  Value *reversed = transpose(l, slice(l, l.view(w, all), all, starts, steps), order);
-  Shape flat{groups * outputs, inputs};
-  flat.insert(flat.end(), w->shape.begin() + 2, w->shape.end());
-  return l.give(convolve(l, x, l.view(reversed, flat), l.in(2), s, groups));
+  const int64_t planes = w->shape[0] * outputs;
+  Value *all = fill(l, x->type, {std::max<int64_t>(planes, 1), wide[0], wide[1], wide[2]},
+                    l.constantReal(x->type, 0));
+  if (!l.status())
+    return l.status();
+  const Integers a = denseStrides(all->shape);
+  Integers spread = a;
+  int64_t first = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    first += at[i] * a[i + 1];
+    spread[i + 1] *= apart[i];
+  }
+  const Shape whole{planes, window[0], window[1], window[2]};
+  if (w->count)
+    l.emit(KernelId::CopyStrided, {all}, {w},
+           joined({width(x), first, 0}, mergedLoops(whole, {spread, denseStrides(whole)})));
+  Shape order{groups, outputs, phases[0], phases[1], phases[2], inputs};
+  Integers strides{inputs * outputs * a[0], a[0], a[1], a[2], a[3], outputs * a[0]};
+  first = 0;
+  for (size_t i = 0; i < 3; ++i) { // the last one first
+    order.push_back(s.window[i]);
+    strides.push_back(-phases[i] * a[i + 1]);
+    first -= (s.window[i] - 1) * strides.back();
+  }
+  Value *reversed = strided(l, all, order, strides, first);
+  const int64_t each = phases[0] * phases[1] * phases[2], results = groups * outputs;
+  if (bias && each > 1)
+    bias = strided(l, bias, {results, each}, {1, 0}, 0);
+  l.planner.foldNode();
+  Value *y = convolve(l, x, l.view(reversed, {results * each, inputs, s.taps()}), bias, s, groups);
+  Integers p{width(x), x->shape[0] * results};
+  for (const Triple &triple : {lengths, cut, phases, s.out})
+    p.insert(p.end(), triple.begin(), triple.end());
+  s.out = lengths;
+  const Shape made = s.shape(x->shape[0], results);
+  if (each == 1)
+    return l.give(l.view(y, made));
+  Value *joined = l.make(x->type, made);
+  l.emit(KernelId::JoinPhases, {joined}, {y}, p);
+  return l.give(joined);
 }
 
 /// A convolution of each channel, to which the inputs before belong.
@@ -351,18 +397,32 @@ bool readConvolution(Lowering &l, const Value *x, const Value *weights, const Va
 }
 
 Value *windows(Lowering &l, Value *x, const Sliding &s, const Shape &shape, Value *weights,
-               Value *bias, int64_t outputs) {
+               Value *bias, int64_t outputs, Value *indices, bool byColumns) {
   const int64_t fill = weights ? 0
                        : x->type == ElementType::Float64
                            ? real(-std::numeric_limits<double>::infinity())
                            : int64_t{0xff800000}; // a float's
   Value *y = l.make(x->type, shape);
   const Spread from = spread(l, x, s, 1, true, fill);
-  const int64_t positions = s.positions();
+  const int64_t planes = count(y) / std::max<int64_t>(s.positions(), 1), taps = s.taps();
   if (y->count)
     l.emit(pick(KernelId::WindowsF32, x->type), {y}, {from.x, weights, bias, from.offsets},
-           positionsOf(from, {outputs, s.taps(), count(y) / std::max<int64_t>(positions, 1),
-                              weights ? count(weights) / s.taps() : 1, from.plane}));
+           positionsOf(from,
+                       {outputs, taps, planes, weights ? count(weights) / taps : 1, from.plane}));
+  if (!indices || y->count == 0 || !l.status())
+    return y;
+  const Triple &n = s.in, &d = s.dilations;
+  const Triple apart = byColumns ? Triple{1, n[0], n[0] * n[1]} : Triple{n[1] * n[2], n[2], 1};
+  Integers places;
+  for (int64_t i = 0; i < taps; ++i)
+    places.push_back(i / (s.window[1] * s.window[2]) * d[0] * apart[0] +
+                     i / s.window[2] % s.window[1] * d[1] * apart[1] +
+                     i % s.window[2] * d[2] * apart[2]);
+  Integers p{code(x->type), planes, taps, from.plane, from.apartA, from.apartB, n[0] * n[1] * n[2]};
+  for (const Triple *triple : {&s.out, &apart, &s.strides, &s.dilations, &s.before})
+    p.insert(p.end(), triple->begin(), triple->end());
+  l.emit(KernelId::WindowIndices, {indices},
+         {y, from.x, from.offsets, l.constantOf<int64_t>({taps}, places)}, p);
   return y;
 }
 

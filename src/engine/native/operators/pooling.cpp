@@ -65,14 +65,12 @@ Status maxPool(Lowering &l) {
     return l.unsupported("a pool of ", name(type));
   if (!isFloat(type))
     x = cast(l, x, ElementType::Float32);
-  if (!l.wants(1))
-    return l.give(cast(l, windows(l, x, s, shape, nullptr, nullptr), type));
-  Value *y = l.make(x->type, shape);
-  Integers p{code(x->type), x->shape[0] * x->shape[1], byColumns};
-  for (const Triple *triple : {&s.in, &s.out, &s.window, &s.strides, &s.dilations, &s.before})
-    p.insert(p.end(), triple->begin(), triple->end());
-  l.emit(KernelId::MaxPool, {y, l.output(1, ElementType::Int64, shape)}, {x}, p);
-  l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(s.taps()));
+  Value *indices = l.wants(1) ? l.output(1, ElementType::Int64, shape) : nullptr;
+  Value *y = windows(l, x, s, shape, nullptr, nullptr, 1, indices, byColumns != 0);
+  if (indices) { // which are found by y as it is, so that no activation may become part of it
+    y = l.view(y, shape);
+    l.planner.countMultiplyAdds(y->count * static_cast<uint64_t>(s.taps()));
+  }
   l.setResult(0, cast(l, y, type));
   return l.status();
 }

@@ -105,11 +105,10 @@ Value *resizeAxis(Lowering &l, const Resizing &r, Value *x, int64_t axis, int64_
       weights[k] /= (r.excludes || r.antialiases) && sum != 0 ? sum : 1;
   }
   const Shape size{length, static_cast<int64_t>(taps)};
-  constexpr int64_t WideBlock = 16;
   Value *places = l.constantOf<int64_t>(size, indices);
-  const int64_t block = at.inner * width(x);
-  if (isNearest && r.coordinates != Crop && (block >= WideBlock || !isFloat(x->type)))
-    l.emit(KernelId::Gather, {y}, {x, places, l.fault()}, {at.outer, at.n, block, length});
+  if (isNearest && r.coordinates != Crop)
+    l.emit(KernelId::Gather, {y}, {x, places, l.fault()},
+           {at.outer, at.n, at.inner * width(x), length});
   else if (!isFloat(x->type))
     l.unsupported("interpolation of ", name(x->type));
   else

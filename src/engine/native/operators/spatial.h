@@ -18,8 +18,7 @@ using Triple = std::array<int64_t, 3>;
 struct Sliding {
   Triple in = {1, 1, 1}, out = {1, 1, 1}, window = {1, 1, 1}, strides = {1, 1, 1},
          dilations = {1, 1, 1}, before = {}, after = {};
-  Triple spread = {1, 1, 1}; ///< distances between neighbours of the input; 1 where strides aren't
-  size_t first = 0;          ///< the first dimension that is there
+  size_t first = 0; ///< the first dimension that is there
 
   /// Elements that a window covers along a dimension.
   int64_t extent(size_t i) const { return (window[i] - 1) * dilations[i] + 1; }
@@ -46,8 +45,10 @@ bool readConvolution(Lowering &l, const Value *x, const Value *weights, const Va
 
 /// The greatest elements of windows of x [planes, lengths], or with weights [period, taps] the sums
 /// of their products, to which a bias [period] is added. Result i reads plane i / `outputs`.
+/// `indices`, if not null, become those of the greatest elements, by columns if the last dimension
+/// comes first in them.
 Value *windows(Lowering &l, Value *x, const Sliding &s, const Shape &shape, Value *weights,
-               Value *bias, int64_t outputs = 1);
+               Value *bias, int64_t outputs = 1, Value *indices = nullptr, bool byColumns = false);
 /// The sum of each window.
 Value *windowSums(Lowering &l, Value *x, const Sliding &s, const Shape &shape);
 /// x [N, C, lengths] with weights [O, C / groups, window], and a bias [O] or null.
