@@ -139,8 +139,10 @@ public:
       longest_ = std::max<Duration>(turn, longest_ - longest_ / 32);
     if (outcome_ == Outcome::Slept) {
       quickTurns_ += quick;
-      if (quick)
-        ofSleeping_ += (turn - ofSleeping_) / 8;
+      if (quick && ofSleeping_ == Duration::zero())
+        ofSleeping_ = turn;
+      else if (quick)
+        ofSleeping_ += (withoutDelay(turn) - ofSleeping_) / 8;
       if (quickTurns_ >= neededTurns_) {
         yielding_ = true;
         comparedTurns_ = 0;
@@ -150,7 +152,7 @@ public:
     }
     if (outcome_ == Outcome::Yielded && quick) {
       if (comparedTurns_ < ComparedTurns)
-        gain_ += (ofSleeping_ - turn - gain_) / ++comparedTurns_;
+        gain_ += (ofSleeping_ - withoutDelay(turn) - gain_) / ++comparedTurns_;
       account_ += gain_;
     }
     account_ -= wasted_;
@@ -167,6 +169,9 @@ public:
 private:
   enum class Outcome : uint8_t { Slept, Yielded, YieldedInVain };
 
+  /// A turn that took much longer than others may have been delayed by something else, which is not
+  /// to decide a comparison.
+  Duration withoutDelay(Duration turn) const { return std::min(turn, 2 * ofSleeping_); }
   void stop() {
     const Duration gain = std::max<Duration>(gain_, std::chrono::microseconds(1));
     const int64_t turns = ((Grant - account_) / gain) << failures_;

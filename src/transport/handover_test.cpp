@@ -107,6 +107,14 @@ TEST_F(HandoverTest, BearsATurnThatTookLongForAnotherReason) {
     ASSERT_TRUE(turn(i % 100 ? Short : Long));
 }
 
+TEST_F(HandoverTest, ADelayedTurnDoesNotDecideTheComparison) {
+  asleep = std::chrono::microseconds(3);
+  turnsUntilYield(Hit);
+  ASSERT_TRUE(turn(std::chrono::microseconds(400)));
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(turn(Short));
+}
+
 TEST_F(HandoverTest, StopsAtOnceWhenAYieldTookLongAndWaitsLongerEachTime) {
   asleep = std::chrono::microseconds(20);
   int last = turnsUntilYield(Hit);
