@@ -22,17 +22,23 @@ namespace mlbridge {
 /// a moment before sleeping in the kernel. On one core, sleeping and waking are about a third of a
 /// short round trip; on two, waking an idle core may cost many times the round trip. But on a busy
 /// machine a yield lets others run for milliseconds. So accounts are kept: turns that began with a
-/// yield earn what they were shorter than those that slept, yields in vain and yields that let
-/// others run cost their time. While it pays, every wait begins with yields; when the account is
-/// empty, none does until so many quick turns have passed that they would have earned the loss,
-/// and more of them each time. Not thread-safe.
+/// yield earn what the first of them were shorter than those that slept before, yields in vain and
+/// yields that let others run cost their time. (Later turns are not compared: their messages may
+/// have another size.) While it pays, every wait begins with yields; when the account is empty,
+/// none does until so many quick turns have passed that they would have earned the loss, and more
+/// of them each time. Not thread-safe.
 class Handover {
 public:
   using Clock = Deadline::Clock;
-  /// Turns no longer than this, from answer to answer, are quick; and so are yields.
-  static constexpr Duration Quick = std::chrono::microseconds(150);
+  /// Turns no longer than this, from answer to answer, are quick: those that yields can make so
+  /// short that a side need not sleep, the time that it takes to wake both sides included.
+  static constexpr Duration Quick = std::chrono::microseconds(500);
+  /// A yield that takes longer than this let others run.
+  static constexpr Duration LongYield = std::chrono::microseconds(150);
   /// Quick turns before the first try, and the fewest and the most before others.
   static constexpr int FirstTurns = 32, LeastTurns = 64, MostTurns = 1 << 14;
+  /// So many turns that begin with a yield are compared with those that slept before.
+  static constexpr int ComparedTurns = 16;
   /// The loss that a try may make at first, and the most that earnings are good for.
   static constexpr Duration Grant = std::chrono::microseconds(100);
   static constexpr Duration MostEarned = std::chrono::milliseconds(1);
@@ -108,7 +114,7 @@ public:
     for (int yields = 1;; ++yields) {
       machine.yield();
       const Clock::time_point after = read_ = machine.now();
-      const bool othersRan = after - before > Quick;
+      const bool othersRan = after - before > LongYield;
       if (othersRan)
         wasted_ = after - before;
       if (look())
@@ -132,18 +138,22 @@ public:
     if (quick)
       longest_ = std::max<Duration>(turn, longest_ - longest_ / 32);
     if (outcome_ == Outcome::Slept) {
-      quickTurns_ = quick ? quickTurns_ + 1 : 0;
-      if (quick)
-        ofSleeping_ += (turn - ofSleeping_) / 8;
+      quickTurns_ += quick;
+      if (quick && ofSleeping_ == Duration::zero())
+        ofSleeping_ = turn;
+      else if (quick)
+        ofSleeping_ += (withoutDelay(turn) - ofSleeping_) / 8;
       if (quickTurns_ >= neededTurns_) {
         yielding_ = true;
+        comparedTurns_ = 0;
         account_ = Grant;
       }
       return;
     }
     if (outcome_ == Outcome::Yielded && quick) {
-      ofYielding_ += (turn - ofYielding_) / 8;
-      account_ += ofSleeping_ - turn;
+      if (comparedTurns_ < ComparedTurns)
+        gain_ += (ofSleeping_ - withoutDelay(turn) - gain_) / ++comparedTurns_;
+      account_ += gain_;
     }
     account_ -= wasted_;
     if (account_ >= MostEarned) {
@@ -159,9 +169,11 @@ public:
 private:
   enum class Outcome : uint8_t { Slept, Yielded, YieldedInVain };
 
+  /// A turn that took much longer than others may have been delayed by something else, which is not
+  /// to decide a comparison.
+  Duration withoutDelay(Duration turn) const { return std::min(turn, 2 * ofSleeping_); }
   void stop() {
-    const Duration gain =
-        std::max<Duration>(ofSleeping_ - ofYielding_, std::chrono::microseconds(1));
+    const Duration gain = std::max<Duration>(gain_, std::chrono::microseconds(1));
     const int64_t turns = ((Grant - account_) / gain) << failures_;
     neededTurns_ = static_cast<int>(std::clamp<int64_t>(turns, LeastTurns, MostTurns));
     failures_ = std::min(failures_ + 1, MostFailures);
@@ -174,9 +186,11 @@ private:
   Clock::time_point last_{};
   Clock::time_point read_{}; ///< when the clock was read last in a wait
   Duration account_{0};
-  Duration wasted_{0};                     ///< by yields of this turn
-  Duration longest_{0};                    ///< of the quick turns of late
-  Duration ofSleeping_{0}, ofYielding_{0}; ///< quick turns, about as long as of late
+  Duration wasted_{0};     ///< by yields of this turn
+  Duration longest_{0};    ///< of the quick turns of late
+  Duration ofSleeping_{0}; ///< quick turns that slept, about as long as of late
+  Duration gain_{0};       ///< of a turn that began with a yield, over one that slept
+  int comparedTurns_ = 0;
   int quickTurns_ = 0;
   int spinsInVain_ = 0, waitsWithoutSpin_ = 0;
   int neededTurns_ = FirstTurns;

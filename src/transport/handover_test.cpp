@@ -42,7 +42,37 @@ protected:
 
 TEST_F(HandoverTest, NeverYieldsInAConversationThatIsNotQuick) {
   for (int i = 0; i < 10 * Handover::FirstTurns; ++i)
-    ASSERT_FALSE(turn(i % Handover::FirstTurns ? Short : Long));
+    ASSERT_FALSE(turn(Long));
+}
+
+TEST_F(HandoverTest, YieldsWhereSleepingTakesMostOfATurn) {
+  asleep = std::chrono::microseconds(200);
+  turnsUntilYield(Hit);
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(turn(Short));
+}
+
+TEST_F(HandoverTest, KeepsYieldingWhileMessagesGrowAndShrink) {
+  asleep = std::chrono::microseconds(20);
+  const auto took = [&](int i) { return Short + std::chrono::microseconds(i % 100); };
+  int turns = 0;
+  while (!turn(took(turns)))
+    ASSERT_LT(++turns, 2 * Handover::FirstTurns);
+  for (int i = 1; i < 1000; ++i)
+    ASSERT_TRUE(turn(took(turns + i)));
+}
+
+TEST_F(HandoverTest, LosesLittleWhereQuickTurnsComeInBursts) {
+  asleep = std::chrono::microseconds(3);
+  constexpr int Bursts = 2000, TurnsOfABurst = 10;
+  int yieldsInVain = 0;
+  for (int burst = 0; burst < Bursts; ++burst) {
+    for (int i = 1; i < TurnsOfABurst; ++i)
+      turn(Short);
+    yieldsInVain += turn(Long, Vain);
+  }
+  EXPECT_GT(yieldsInVain, 0);
+  EXPECT_LT(yieldsInVain, Bursts / 4); // each would lose what ten turns earn
 }
 
 TEST_F(HandoverTest, KeepsYieldingWhileItPays) {
@@ -75,6 +105,14 @@ TEST_F(HandoverTest, BearsATurnThatTookLongForAnotherReason) {
   turnsUntilYield(Hit);
   for (int i = 0; i < 1000; ++i)
     ASSERT_TRUE(turn(i % 100 ? Short : Long));
+}
+
+TEST_F(HandoverTest, ADelayedTurnDoesNotDecideTheComparison) {
+  asleep = std::chrono::microseconds(3);
+  turnsUntilYield(Hit);
+  ASSERT_TRUE(turn(std::chrono::microseconds(400)));
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(turn(Short));
 }
 
 TEST_F(HandoverTest, StopsAtOnceWhenAYieldTookLongAndWaitsLongerEachTime) {
