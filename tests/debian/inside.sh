@@ -57,8 +57,7 @@ python3 -m venv --without-pip other
 cp -r $site/mlbridge $site/ml_compiler_bridge-*.dist-info other/lib/python3*/site-packages
 sed -i 's/^Version: .*/Version: 99/' other/lib/python3*/site-packages/ml_compiler_bridge-*.dist-info/METADATA
 test "$(other/bin/python -m mlbridge --version)" = 'mlbridge 99'
-mlbridge --version
-! mlbridge --version | grep 99
+test "$(mlbridge --version)" != 'mlbridge 99'
 
 # Purged, nothing stays.
 names=$(dpkg-query -W -f '${Package}\n' '*mlbridge*')
@@ -70,15 +69,15 @@ test -z "$(everything | grep -v "^$work")"
 mkdir old
 for package in "$packages"/*.deb; do
   dpkg-deb -R "$package" tree
-  sed -i -E 's/^Version: .*/Version: 0.0.9-1/; s/\((=|<<|>=) [0-9.]+(-[0-9]+)?\)/(\1 0.0.9-1)/g' tree/DEBIAN/control
+  version=$(dpkg-deb -f "$package" Version)
+  sed -i "s/$version/0.0.9-1/; s/ ${version%-*})/ 0.0.9)/" tree/DEBIAN/control
   mkdir -p tree/usr/share/mlbridge-old
   touch "tree/usr/share/mlbridge-old/$(basename "$package")"
   dpkg-deb -b tree old >/dev/null
   rm -r tree
 done
 apt-get -qy install --allow-downgrades ./old/*.deb
-! dpkg -i "$packages"/python3-mlbridge_*.deb
-apt-get -qy --fix-broken install || true
+if dpkg -i "$packages"/python3-mlbridge_*.deb; then exit 1; fi
 apt-get -qy install "$packages"/*.deb
 test ! -e /usr/share/mlbridge-old
 mlbridge doctor
@@ -87,6 +86,6 @@ test -z "$(everything | grep -v "^$work")"
 
 # The command alone says what is missing.
 apt-get -qy install --no-install-recommends "$packages"/python3-mlbridge_*.deb "$packages"/mlbridge-tools_*.deb
-! mlbridge flags phase-ordering 2>said
-cat said
+if mlbridge flags phase-ordering 2>said; then exit 1; fi
+grep 'the compiler plugin is not there' said
 apt-get -qy purge $names
