@@ -10,7 +10,7 @@ export PATH := $(VENV)/bin:/usr/bin:/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help setup build demo test check bench nightly train candidates lint format docs results clean
+.PHONY: help setup build demo test check bench nightly train candidates lint format docs results deb clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo 'make lint      the linters alone;  make format  clang-format and ruff in place'
 	@echo 'make docs      the reference of the C++, C and Python interfaces, in build/docs'
 	@echo 'make results   join the tables of demo, bench, experiments and tests into docs/results.md'
+	@echo 'make deb       Debian packages of this tree, in build/deb'
 	@echo 'make clean     remove what was built, keep what was downloaded'
 
 setup:
@@ -70,5 +71,8 @@ docs: build
 results: setup
 	@$(PYTHON) tools/join_results.py
 
+deb:
+	@python3 tools/deb.py $(ARGS)
+
 clean:
-	@rm -rf build/cmake build/test build/install build/demo build/bench build/nightly build/docs build/python build/.package-stamp
+	@rm -rf build/cmake build/test build/install build/demo build/bench build/nightly build/docs build/deb build/python build/.package-stamp

@@ -31,11 +31,11 @@ macro(mlbridge_find_protobuf)
   endif()
 endmacro()
 
-# mlbridge_compile_together(TARGETS...): in a wheel, which is mostly built as a whole, the files of these are compiled
+# mlbridge_compile_together(TARGETS...): in a package, which is mostly built as a whole, the files of these are compiled
 # several at once, which takes half the time where most of it goes to the same headers, such as LLVM's. So no two of a
 # target's files may give one name to different things. Not for the library, of which each plugin links a few objects.
 function(mlbridge_compile_together)
-  if(SKBUILD)
+  if(MLBRIDGE_COMPILE_TOGETHER)
     set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON)
   endif()
 endfunction()
@@ -105,10 +105,10 @@ endfunction()
 # wheel of this distribution, which is an install component: `python` is the main one, the others have their metadata in
 # python/distributions.
 function(mlbridge_distribute target folder distribution)
-  if(SKBUILD OR MLBRIDGE_BUILD_PYTHON)
+  if(SKBUILD) # else they lie in MLBRIDGE_COMPONENT_DIR
     install(TARGETS ${target} LIBRARY DESTINATION mlbridge/${folder} COMPONENT ${distribution} NAMELINK_SKIP)
-    set_property(GLOBAL APPEND PROPERTY MLBRIDGE_DISTRIBUTED ${target})
   endif()
+  set_property(GLOBAL APPEND PROPERTY MLBRIDGE_DISTRIBUTED ${target})
 endfunction()
 
 # mlbridge_component(NAME SOURCES... [LIBS libs] [DISTRIBUTION name]): a shared object libNAME.so that exports
@@ -128,7 +128,7 @@ function(mlbridge_component name)
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/component.map)
   set_target_properties(${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${MLBRIDGE_COMPONENT_OUTPUT}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/component.map)
-  install(TARGETS ${name} LIBRARY DESTINATION ${MLBRIDGE_COMPONENT_DIR})
+  install(TARGETS ${name} LIBRARY DESTINATION ${MLBRIDGE_COMPONENT_DIR} COMPONENT components)
   mlbridge_distribute(${name} components ${arg_DISTRIBUTION})
   set_property(GLOBAL APPEND PROPERTY MLBRIDGE_COMPONENTS ${name})
 endfunction()

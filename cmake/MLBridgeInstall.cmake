@@ -9,7 +9,8 @@ get_property(schemes GLOBAL PROPERTY MLBRIDGE_SCHEMES)
 list(TRANSFORM schemes PREPEND mlbridge- OUTPUT_VARIABLE scheme_targets)
 install(TARGETS mlbridge ${scheme_targets} EXPORT MLBridgeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 if(TARGET mlbridge-c)
-  install(TARGETS mlbridge-c EXPORT MLBridgeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  install(TARGETS mlbridge-c EXPORT MLBridgeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          COMPONENT runtime NAMELINK_COMPONENT development)
 endif()
 install(DIRECTORY include/mlbridge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h")

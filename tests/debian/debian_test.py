@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""debian/ agrees with the tree. `make nightly` builds the packages and tries them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import debian_packages
+import pytest
+import tomllib
+from building import DEV, ROOT, run
+
+RULES = (ROOT / "debian/rules").read_text()
+CONTROL = (ROOT / "debian/control").read_text()
+PACKAGES = set(re.findall(r"^Package: (\S+)", CONTROL, re.MULTILINE))
+COMPILERS = set(re.findall(r"foreach compiler,([^,]+),", RULES)[0].split())
+#: The components of CMake's installation that packages have.
+COMPONENTS = {*re.findall(r"call install,(\w+),", RULES), *COMPILERS}
+
+
+def test_the_version_is_the_projects() -> None:
+    first = (ROOT / "debian/changelog").read_text().splitlines()[0]
+    assert first.startswith(f"mlbridge ({version('ml-compiler-bridge')}-"), first
+
+
+def test_every_installed_file_is_in_one_package(tmp_path: Path) -> None:
+    scripts = DEV.rglob("cmake_install.cmake")
+    found = {
+        name for s in scripts for name in re.findall(r'COMPONENT STREQUAL "(\S+)"', s.read_text())
+    }
+    assert found <= COMPONENTS, "debian/rules installs no such component of CMake"
+    files: dict[Path, str] = {}
+    for name in sorted(found):
+        folder = tmp_path / name
+        run("cmake", "--install", DEV, "--component", name, "--prefix", folder)
+        for file in (f.relative_to(folder) for f in folder.rglob("*") if not f.is_dir()):
+            assert file not in files, f"{file} is in {files[file]} and in {name}"
+            files[file] = name
+    assert {"development", "runtime", "components"} <= set(files.values())
+
+
+def test_every_compiler_has_a_package() -> None:
+    wanted = set()
+    for file in (ROOT / "compilers").rglob("optimization.toml"):
+        for one in tomllib.loads(file.read_text()).values():
+            wanted |= {f"{one.get('compiler', 'llvm')}-{version}" for version in one["versions"]}
+    assert wanted == COMPILERS
+    assert {f"mlbridge-{name}" for name in COMPILERS} <= PACKAGES
+
+
+def test_every_package_is_filled() -> None:
+    filled = set(re.findall(r"call install,\w+,([\w-]+)", RULES)) | {
+        f"mlbridge-{c}" for c in COMPILERS
+    }
+    assert filled | {"mlbridge-tools"} == PACKAGES
+
+
+def test_the_copyright_file_names_what_is_under_another_licence() -> None:
+    marked = r"SPDX-License-Identifier: GPL-3.0-or-later"
+    listed = ["git", "grep", "-l", f"^// {marked}"]
+    files = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    text = (ROOT / "debian/copyright").read_text()
+    stanza = next(s for s in text.split("\n\n") if "\nLicense: GPL-3+" in s)
+    assert set(files.split()) == set(re.findall(r"compilers/\S+", stanza))
+
+
+def test_the_campaign_needs_root_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(sys, "argv", ["debian_packages.py", str(tmp_path / "out")])
+    assert debian_packages.main() == 1
+    said = capsys.readouterr()
+    assert said.out == "" and len(said.err.splitlines()) == 1 and "needs root" in said.err
+    assert not (tmp_path / "out").exists()
