@@ -244,6 +244,11 @@ def outside(script: str, *options: object) -> tuple[Campaign, float]:
     return lambda log, _: run(log, *command, seconds=2 * HOURS), 0.0
 
 
+def two_releases(log: Path, _: float) -> bool:
+    """Compilers and servers of the release before and of this one, on every transport."""
+    return run(log, PYTHON, ROOT / "tests/interop/two_releases.py", seconds=HOURS)
+
+
 def aarch64(log: Path, _: float) -> bool:
     """The kernels for AArch64, cross-compiled and run under qemu-user."""
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
@@ -271,6 +276,7 @@ CAMPAIGNS: dict[str, tuple[Campaign, float]] = {
     "loop-distribution": (loop_distribution, 0.05),
     "register-allocation": (register_allocation, 0.05),
     "aarch64": (aarch64, 0.05),
+    "two-releases": (two_releases, 0.0),
     # Random C programs by every optimization; the demo's with unexecuted code changed.
     "csmith": outside("csmith.py", "--first", TONIGHT * 10000),
     "emi": outside("emi.py", "--first", TONIGHT * 100),
