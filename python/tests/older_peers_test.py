@@ -20,7 +20,16 @@ import pytest
 
 import mlbridge
 from mlbridge import Signature, TensorSpec
-from raw_ends import CONNECT, LISTEN, End, connect_folder, connect_grpc, connect_shm, relay
+from raw_ends import (
+    CONNECT,
+    LISTEN,
+    End,
+    connect_folder,
+    connect_grpc,
+    connect_shm,
+    listen_grpc,
+    relay,
+)
 from serving import running
 from wire import GOLDEN, Frame, protocol
 
@@ -232,12 +241,18 @@ def test_another_layout_of_shared_memory_is_named(tmp_path: Path) -> None:
         assert "the compiler uses version 2 of its layout, the server version 1" in text
 
 
-def test_another_service_of_grpc_is_refused(tmp_path: Path) -> None:
+def test_another_service_of_grpc_is_refused_and_named() -> None:
     with running(policy, "grpc:localhost:0", DECISION) as server:
         end = connect_grpc(server.uri, "/mlbridge.v2.Bridge/Converse")
         with pytest.raises(EOFError):
             next_frame(end)
         end.close()
+    says = r"no service mlbridge\.v1\.Bridge"
+    with (
+        listen_grpc("grpc:localhost:0", "mlbridge.v2.Bridge") as (uri, _),
+        pytest.raises(mlbridge.ProtocolError, match=says),
+    ):
+        compile_with(uri)
 
 
 def test_another_line_at_the_rendezvous_is_ignored(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ def decoded(message: bytes) -> bytes:
     return message[at + 1 :]
 
 
-METHOD, CONVERSE = "Converse", "/mlbridge.v1.Bridge/Converse"
+SERVICE, METHOD = "mlbridge.v1.Bridge", "Converse"
 
 
 class StreamEnd:
@@ -308,7 +308,7 @@ class StreamEnd:
             self.channel.close()
 
 
-def connect_grpc(uri: str, method: str = CONVERSE) -> End:
+def connect_grpc(uri: str, method: str = f"/{SERVICE}/{METHOD}") -> End:
     channel = grpc.insecure_channel(place(uri))
     end = StreamEnd((), channel)
     call = channel.stream_stream(method, encoded, decoded)
@@ -317,7 +317,7 @@ def connect_grpc(uri: str, method: str = CONVERSE) -> End:
 
 
 @contextlib.contextmanager
-def listen_grpc(uri: str) -> Iterator[Listener]:
+def listen_grpc(uri: str, name: str = SERVICE) -> Iterator[Listener]:
     accepted = queue.SimpleQueue[End]()
 
     def converse(arriving: Iterator[bytes], context: Any) -> Iterator[bytes]:
@@ -328,7 +328,7 @@ def listen_grpc(uri: str) -> Iterator[Listener]:
 
     handler = grpc.stream_stream_rpc_method_handler(converse, decoded, encoded)
     server = grpc.server(ThreadPoolExecutor(2))
-    service = grpc.method_handlers_generic_handler("mlbridge.v1.Bridge", {METHOD: handler})
+    service = grpc.method_handlers_generic_handler(name, {METHOD: handler})
     server.add_generic_rpc_handlers((service,))
     port = server.add_insecure_port(place(uri))
     server.start()
