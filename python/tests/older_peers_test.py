@@ -8,7 +8,6 @@ peers of versions that don't exist yet.
 from __future__ import annotations
 
 import struct
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -287,4 +286,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
