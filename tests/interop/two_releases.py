@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,10 +64,17 @@ def built(commit: str) -> Release:
         git("worktree", "prune")
         git("worktree", "add", "--force", "--detach", str(tree), commit)
         fresh = folder / "unfinished"
+        shutil.rmtree(fresh, ignore_errors=True)
         defines = [f"--config-settings=cmake.define.MLBRIDGE_{part}=OFF" for part in WITHOUT]
-        install = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps"]
-        subprocess.run([*install, "--target", fresh, *defines, tree], check=True)
-        fresh.rename(packages)
+        make: list[str | Path] = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation"]
+        make += ["--no-deps", *defines]
+        for distribution in (tree, tree / "python/distributions/grpc"):
+            if (distribution / "pyproject.toml").is_file():
+                subprocess.run([*make, "-w", fresh, distribution], check=True)
+        for wheel in fresh.glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(fresh / "packages")
+        (fresh / "packages").rename(packages)
     return Release(commit, tree, packages)
 
 
