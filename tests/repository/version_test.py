@@ -37,6 +37,7 @@ def test_programs_say_it() -> None:
 def test_the_c_library_says_it() -> None:
     library = DEV / "lib" / "libmlbridge-c.so"
     assert library.resolve().name == f"libmlbridge-c.so.{VERSION}"
+    assert (library.parent / "libmlbridge-c.so.0").exists(), "its soname"
     assert ctypes.CDLL(str(library)).mlbridge_c_version() == MAJOR << 16 | MINOR
 
 
