@@ -67,6 +67,11 @@ def test_distributions_read_it_and_need_each_other_in_it(project: str) -> None:
             assert needed.partition("==")[2] in (VERSION, f"{MAJOR}.{MINOR}.*")
 
 
+def test_debian_packages_say_it() -> None:
+    for changelog in ROOT.glob("debian/changelog"):
+        assert stated(r"\A\S+ \(([\d.]+)", changelog) == [VERSION]
+
+
 def test_pages_and_examples_ask_for_it() -> None:
     """A package of CMake is found by a request for the same minor version."""
     asked = {
