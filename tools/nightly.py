@@ -250,6 +250,11 @@ def debian_packages(log: Path, _: float) -> bool:
     return run(log, PYTHON, script, RESULTS / "debian-packages", seconds=4 * HOURS)
 
 
+def two_releases(log: Path, _: float) -> bool:
+    """Compilers and servers of the release before and of this one, on every transport."""
+    return run(log, PYTHON, ROOT / "tests/interop/two_releases.py", seconds=HOURS)
+
+
 def aarch64(log: Path, _: float) -> bool:
     """The kernels for AArch64, cross-compiled and run under qemu-user."""
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
@@ -278,6 +283,7 @@ CAMPAIGNS: dict[str, tuple[Campaign, float]] = {
     "register-allocation": (register_allocation, 0.05),
     "aarch64": (aarch64, 0.05),
     "debian-packages": (debian_packages, 0.0),
+    "two-releases": (two_releases, 0.0),
     # Random C programs by every optimization; the demo's with unexecuted code changed.
     "csmith": outside("csmith.py", "--first", TONIGHT * 10000),
     "emi": outside("emi.py", "--first", TONIGHT * 100),

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import struct
 import time
 import warnings
@@ -137,8 +138,12 @@ class Recording:
         self.damage, self.cut_off = "", False
         with open_file(self.path) as file:
             size = os.fstat(file.fileno()).st_size
-            if file.read(len(MAGIC)) != MAGIC:
-                raise InvalidModel(f"{self.path} is not a recording of mlbridge")
+            start = file.read(len(MAGIC))
+            if start != MAGIC:
+                what = "not a recording of mlbridge"
+                if re.fullmatch(rb"MLBREC[0-9]\n", start):
+                    what = f"a recording of version {start[6:7].decode()}; expected version 1"
+                raise InvalidModel(f"{self.path} is {what}")
             while header := file.read(_HEADER.size):
                 at = file.tell() - len(header)
                 try:

@@ -6,9 +6,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import signal
+import struct
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -351,6 +353,22 @@ def test_the_commands_end_with_a_signal_and_say_why_they_cannot_begin(
     (tmp_path / "other").write_bytes(b"\x7fELF and so on")
     assert main(["replay", f"{tmp_path}/other", "--at", at]) == 1
     assert "other is not a recording of mlbridge" in capsys.readouterr().err
+
+
+def test_what_a_later_release_adds_is_skipped_and_another_version_is_named(
+    recorded: tuple[Path, list[tuple[Any, ...]]], tmp_path: Path
+) -> None:
+    data = recorded[0].read_bytes()
+    text = b'{"kind": "of the future", "time": 9, "tensors": [], "more": {"a": [1]}}'
+    record = struct.pack("<IQI", len(text), 0, zlib.crc32(text)) + text
+    later = tmp_path / "later.mlbrec"
+    later.write_bytes(data + record)
+    recording = Recording(later)
+    assert len(list(recording.episodes())) == len(list(Recording(recorded[0]).episodes()))
+    assert not recording.damage
+    later.write_bytes(b"MLBREC2\n" + data[8:])
+    with pytest.raises(mlbridge.InvalidModel, match="of version 2; expected version 1"):
+        Recording(later)
 
 
 def test_a_wait_that_the_library_has_recorded_is_that_of_the_reply_alone(tmp_path: Path) -> None:

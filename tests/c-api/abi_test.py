@@ -38,7 +38,13 @@ def growing() -> list[str]:
 
 def differences(library: Path, grown: Path = GROWN) -> str:
     """What abidiff has against the library; "" for nothing. More functions are no difference."""
-    command = ["abidiff", "--no-architecture", "--no-added-syms", "--suppressions", grown]
+    command: list[str | Path] = [
+        "abidiff",
+        "--no-architecture",
+        "--no-added-syms",
+        "--suppressions",
+        grown,
+    ]
     done = subprocess.run(
         [*command, RELEASE, library], capture_output=True, text=True, check=False, timeout=120
     )

@@ -102,6 +102,17 @@ def c_functions() -> list[Function]:
     return sorted(set(functions_in(unit.cursor, headers, "")))
 
 
+def constants() -> dict[str, int]:
+    """The numbers that the headers of the C interface name."""
+    headers = c_headers()
+    return {
+        cursor.spelling: cursor.enum_value
+        for cursor in parse(headers, "-x c -std=c11").cursor.walk_preorder()
+        if cursor.kind == CursorKind.ENUM_CONSTANT_DECL
+        and Path(cursor.location.file.name) in headers
+    }
+
+
 def functions_in(scope: Any, headers: list[Path], prefix: str) -> Iterator[Function]:
     for cursor in scope.get_children():
         if not cursor.location.file or Path(cursor.location.file.name) not in headers:

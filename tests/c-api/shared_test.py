@@ -9,7 +9,7 @@ from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_uint32, c_u
 from pathlib import Path
 
 import pytest
-from headers import ROOT, c_functions
+from headers import ROOT, c_functions, constants
 
 LIBRARY = ROOT / "build" / "cmake" / "dev" / "lib" / "libmlbridge-c.so"
 SYMBOLS = Path(__file__).parent / "symbols.txt"
@@ -30,6 +30,12 @@ def test_exported_symbols_are_those_of_the_list() -> None:
 
 def test_the_list_is_that_of_the_headers() -> None:
     assert SYMBOLS.read_text().split() == sorted(f.name for f in c_functions())
+
+
+def test_constants_are_those_of_the_list() -> None:
+    """A constant may be added to constants.txt; a program has the number of each compiled in."""
+    lines = (Path(__file__).parent / "constants.txt").read_text().splitlines()
+    assert lines == [f"{name} {number}" for name, number in sorted(constants().items())]
 
 
 class TensorSpec(Structure):

@@ -18,7 +18,8 @@ from blocks import TESTED, Block, blocks, commands, fits
 from sampling import nightly
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
 PAGES += [
     ROOT / f"{at}/README.md"
     for at in ("compat", "examples/sqlite", "examples/tiling", "compilers/gcc/settings")

@@ -103,6 +103,16 @@ TEST(Compiled, UnknownNamesAreNotFound) {
   EXPECT_EQ(model.status().code(), Code::NotFound);
 }
 
+TEST(Compiled, ATableOfAnotherVersionIsTakenOrNamesBoth) {
+  static mlb_aot_model older = tableOf("older");
+  older.abi = MLB_AOT_ABI - 1;
+  EXPECT_TRUE(registerCompiled(&older));
+  mlb_aot_model newer = tableOf("newer");
+  newer.abi = MLB_AOT_ABI + 1;
+  EXPECT_EQ(registerCompiled(&newer).message(),
+            "compiled for version 3 of the table; this library takes 1 to 2: compile it again");
+}
+
 TEST(Compiled, DamagedTablesAreRefused) {
   EXPECT_EQ(registerCompiled(nullptr).code(), Code::InvalidModel);
   const auto refused = [](auto change) {
