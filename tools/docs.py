@@ -22,24 +22,24 @@ DOXYGEN = BUILD / "docs" / "doxygen"
 
 
 def by_header(folder: Path) -> None:
-    """Doxygen calls headers by their names, of which C++ and C have the same, and keeps what is in a
-    namespace apart. Here a header has its path, and all that it declares."""
+    """Doxygen calls headers by their names, which C++ and C share, and keeps namespaces apart. Here
+    a header has its path, and all that it declares."""
     index = ET.parse(folder / "index.xml")
     for entry in index.iterfind("compound[@kind='file']"):
         path = folder / f"{entry.get('refid')}.xml"
         header = ET.parse(path)
-        compound = header.find("compounddef")
-        name = compound.find("location").get("file")
-        entry.find("name").text = name
+        (compound,) = header.iterfind("compounddef")
+        (location,) = compound.iterfind("location")
+        (name,) = entry.iterfind("name")
+        name.text = location.get("file")
         for namespace in compound.findall("innernamespace"):
             compound.remove(namespace)
         spaces = [ET.parse(space) for space in folder.glob("namespace*.xml")]
         for section in [s for space in spaces for s in space.iterfind("*/sectiondef")]:
             for member in section.findall("memberdef"):
-                if member.find("location").get("file") != name:
+                if any(at.get("file") != name.text for at in member.iterfind("location")):
                     section.remove(member)
-            if section.find("memberdef") is not None:
-                compound.insert(list(compound).index(compound.find("briefdescription")), section)
+            compound.extend([section] if section.findall("memberdef") else [])
         header.write(path)
     index.write(folder / "index.xml")
 

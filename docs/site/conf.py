@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 project = "MLBridge"
 author = "The MLBridge developers"
 project_copyright = "MLBridge, Apache License 2.0 with LLVM exceptions"
-extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = ["*.md", "**/*.md", "docs/reference/*.rst"]
 exclude_patterns = ["build", ".*", "tests"]
@@ -27,6 +27,8 @@ html_title = "MLBridge"
 html_static_path = ["custom.css"]
 html_css_files = ["custom.css"]
 html_extra_path = ["start"]
+html_show_search_summary = False  # a browser fetches nothing from a folder
+html_use_index = html_domain_indices = False
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}
@@ -35,6 +37,8 @@ default_role = "code"  # as in the C++ comments and in Markdown
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_block"]
+
+copybutton_prompt_text = "$ "  # without what a command prints
 
 breathe_projects = {"mlbridge": str(ROOT / "build/docs/doxygen/xml")}
 breathe_default_project = "mlbridge"
@@ -53,16 +57,18 @@ autodoc_default_options = {
         "tuple, int, Enum, IntEnum, Protocol"
     ),
 }
-# Names of other packages, whose reference is not at hand in this build, and type variables. Those of
-# C++ and C are checked by Doxygen.
+# Names of other packages, whose reference is not at hand in this build, and type variables. Doxygen
+# checks those of C++ and C.
 nitpick_ignore_regex = [
     (r"py:.*", r"(numpy|np|collections|typing|asyncio|concurrent|os|pathlib|subprocess|types)\b.*"),
     (
         r"py:.*",
         r"(enum|builtins|datetime|timedelta|random|ndarray|NDArray|ArrayLike|DTypeLike|Any|Self)\b.*",
     ),
-    (r"py:.*", r"contextlib\b.*"),
-    (r"py:.*", r"(mlbridge\.\w+\.)?(T|Task|Result|_\w+)(\.\w+)?"),
+    (r"py:.*", r"(contextlib|gymnasium)\b.*"),
+    (r"py:.*", r"(mlbridge\.[\w.]+\.)?(T|Task|Result|_\w+)(\.\w+)?"),
+    # Described where they are made, or in a guide.
+    (r"py:.*", r"Compiler(AEC|Parallel|MultiAgent)|mlbridge\.(gym|corpus)\.\w+\.\w+"),
     (r"(c|cpp):.*", r".*"),
 ]
 
@@ -86,17 +92,25 @@ def document(app: Sphinx, what: str, name: str, value: Any, options: Any, lines:
 
 
 def fit(app: Sphinx, name: str, source: list[str]) -> None:
-    """What a page of the tree may say, and Sphinx doesn't understand."""
+    """What pages say in the tree's own ways, which its tests know, too (tests/docs)."""
     folder = (ROOT / name).parent
 
     def page_of(link: re.Match[str]) -> str:
         """A link to a folder leads to its README, if it has one."""
-        readme = folder / link[2] / "README.md"
-        return f"[{link[1]}]({link[2]}/README.md)" if readme.is_file() else link[1]
+        if not (folder / link[2]).is_dir():
+            return link[0]
+        readme = f"{link[2].rstrip('/')}/README.md"
+        return f"[{link[1]}]({readme})" if (folder / readme).is_file() else link[1]
 
-    text = re.sub(r"\[([^]]*)\]\(([^):#]*[^):#/])/?\)", lambda link: page_of(link) if (folder / link[2]).is_dir() else link[0], source[0])
-    # A page that only some trees have is named NAME* in a toctree.
-    source[0] = re.sub(r"^(\S+)\*$", lambda line: line[0] if any(folder.glob(f"{line[1]}*.md")) else "", text, flags=re.M)
+    def exists(entry: re.Match[str]) -> str:
+        """A page that only some trees have is called NAME* in a toctree."""
+        return entry[0] if any(folder.glob(f"{entry[1]}*.md")) else ""
+
+    text = re.sub(r"\[([^]]*)\]\(([^):#]+)\)", page_of, source[0])
+    text = re.sub(r"^(\S+)\*$", exists, text, flags=re.MULTILINE)
+    # A block that belongs in a file has its name above it.
+    named = r"```{code-block} \1\n:caption: \2\n"
+    source[0] = re.sub(r"^```(\w+) .*?\bfile=(\S+).*$", named, text, flags=re.MULTILINE)
 
 
 def setup(app: Sphinx) -> None:

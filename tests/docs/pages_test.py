@@ -172,7 +172,7 @@ def page_run(tmp_path: Path, prefix: Path) -> Iterator[Page]:
 
 
 def whole(path: Path) -> Any:
-    """A page with what takes long; pytest's limit is the quarter of an hour that a path may take."""
+    """A page with what takes long. pytest's limit is the quarter of an hour of a path."""
     trains = [pytest.mark.training] if path.stem == "training" and path in PATHS else []
     return pytest.param(path, True, id=f"{path.name}, whole", marks=[NIGHTLY, *trains])
 
