@@ -12,18 +12,22 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
+import mlbridge
+
 ROOT = Path(__file__).resolve().parents[2]
 project = "MLBridge"
+release = mlbridge.__version__
 author = "The MLBridge developers"
 project_copyright = "MLBridge, Apache License 2.0 with LLVM exceptions"
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = ["*.md", "**/*.md", "docs/reference/*.rst"]
-exclude_patterns = ["build", ".*", "tests"]
+# What the packages' own pages say stands on the page about installing.
+exclude_patterns = ["build", ".*", "tests", "compat/python", "python/distributions"]
 suppress_warnings = ["misc.highlighting_failure"]  # of JSON with … in it
 
 html_theme = "furo"
-html_title = "MLBridge"
+html_title = f"MLBridge {release}"
 html_static_path = ["custom.css"]
 html_css_files = ["custom.css"]
 html_extra_path = ["start"]
