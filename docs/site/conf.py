@@ -6,9 +6,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
+from pygments.lexers import get_lexer_for_filename
+from pygments.util import ClassNotFound
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -95,30 +99,60 @@ def document(app: Sphinx, what: str, name: str, value: Any, options: Any, lines:
     lines[:] = shown
 
 
-def fit(app: Sphinx, name: str, source: list[str]) -> None:
+PAGES = (".md", ".rst", ".png", ".svg")
+sources: set[str] = set()  # files and folders of the tree that pages lead to
+
+
+def fit(app: Sphinx, name: str, text: list[str]) -> None:
     """What pages say in the tree's own ways, which its tests know, too (tests/docs)."""
     folder = (ROOT / name).parent
 
-    def page_of(link: re.Match[str]) -> str:
-        """A link to a folder leads to its README, if it has one."""
-        if not (folder / link[2]).is_dir():
+    def lead(link: re.Match[str]) -> str:
+        """A link to a folder leads to its README or, like one to a source, to its own page."""
+        target = folder / link[2]
+        if (target / "README.md").is_file():
+            return f"[{link[1]}]({link[2].rstrip('/')}/README.md)"
+        if not target.exists() or target.suffix in PAGES:
             return link[0]
-        readme = f"{link[2].rstrip('/')}/README.md"
-        return f"[{link[1]}]({readme})" if (folder / readme).is_file() else link[1]
+        path = os.path.relpath(os.path.normpath(target), ROOT)
+        sources.add(path)
+        address = os.path.relpath(ROOT / "source" / path, folder)
+        return f'<a class="reference internal" href="{address}.html">{link[1]}</a>'
 
     def exists(entry: re.Match[str]) -> str:
         """A page that only some trees have is called NAME* in a toctree."""
         return entry[0] if any(folder.glob(f"{entry[1]}*.md")) else ""
 
-    text = re.sub(r"\[([^]]*)\]\(([^):#]+)\)", page_of, source[0])
-    text = re.sub(r"^(\S+)\*$", exists, text, flags=re.MULTILINE)
+    text[0] = re.sub(r"(?<!!)\[([^]]*)\]\(([^):#]+)\)", lead, text[0])
+    text[0] = re.sub(r"^(\S+)\*$", exists, text[0], flags=re.MULTILINE)
     # A block that belongs in a file has its name above it.
     named = r"```{code-block} \1\n:caption: \2\n"
-    source[0] = re.sub(r"^```(\w+) .*?\bfile=(\S+).*$", named, text, flags=re.MULTILINE)
+    text[0] = re.sub(r"^```(\w+) .*?\bfile=(\S+).*$", named, text[0], flags=re.MULTILINE)
+
+
+def show_sources(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The pages of sources, and of folders with the sources in them."""
+    for path in sorted(sources):
+        files = [path]
+        if (ROOT / path).is_dir():
+            files = [f"{path}/{file.name}" for file in sorted((ROOT / path).iterdir())]
+        body = f"<h1>{escape(path)}</h1>"
+        for file in files:
+            if not (ROOT / file).is_file():
+                continue
+            if file != path:
+                body += f"<h2>{escape(Path(file).name)}</h2>"
+            try:
+                language = get_lexer_for_filename(file).aliases[0]
+            except ClassNotFound:
+                language = "text"
+            body += app.builder.highlighter.highlight_block((ROOT / file).read_text(), language)
+        yield f"source/{path}", {"title": path, "body": body}, "page.html"
 
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", fit)
+    app.connect("html-collect-pages", show_sources)
     app.connect("autodoc-process-docstring", document)
 
 

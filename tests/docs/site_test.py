@@ -5,11 +5,15 @@ may be wider than the window, and the console stays empty. build/docs/screenshot
 from __future__ import annotations
 
 import base64
+import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from sampling import nightly
@@ -49,6 +53,30 @@ def browser() -> Iterator[Chrome]:
     browser.quit()
 
 
+@pytest.fixture
+def pages() -> list[str]:
+    if not SITE.is_dir():
+        pytest.skip("no site: make docs builds it")
+    return [str(p.relative_to(SITE).with_suffix("")) for p in sorted(SITE.rglob("*.html"))]
+
+
+def test_every_link_of_the_site_leads_somewhere(pages: list[str]) -> None:
+    texts = {SITE / f"{page}.html": unescape((SITE / f"{page}.html").read_text()) for page in pages}
+    places = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in texts.items()}
+    wrong = []
+    for path, text in texts.items():
+        for link in set(re.findall(r'\b(?:href|src)="([^"]*)"', text)):
+            parts = urlsplit(link)
+            target = (
+                Path(os.path.normpath(path.parent / unquote(parts.path))) if parts.path else path
+            )
+            place = unquote(parts.fragment)
+            found = target.exists() and (not place or place in places.get(target, {place}))
+            if not parts.scheme and not found:
+                wrong.append(f"{path.relative_to(SITE)}: {link}")
+    assert not wrong, "\n".join(wrong)
+
+
 def console(browser: Chrome) -> list[str]:
     entries = browser.execute("getLog", {"type": "browser"})["value"]
     return [f"console: {entry['message']}" for entry in entries]
@@ -79,11 +107,9 @@ def test_the_site_fits_every_window(whole: bool, request: pytest.FixtureRequest)
         subprocess.run([sys.executable, ROOT / "tools/docs.py"], check=True)
     elif not all(PROGRAMS):
         pytest.skip("no chromium: tools/setup --for nightly installs it")
-    elif not SITE.is_dir():
-        pytest.skip("no site: make docs builds it")
     browser = request.getfixturevalue("browser")
     SCREENSHOTS.mkdir(exist_ok=True)
-    pages = [str(p.relative_to(SITE).with_suffix("")) for p in sorted(SITE.rglob("*.html"))]
+    pages = request.getfixturevalue("pages")
     assert set(SAMPLE) < set(pages)
     found = [
         problem
