@@ -11,9 +11,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pygments.lexers import get_lexer_for_filename
-from pygments.util import ClassNotFound
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.util import logging
 
 import mlbridge
@@ -99,6 +98,7 @@ def document(app: Sphinx, what: str, name: str, value: Any, options: Any, lines:
     lines[:] = shown
 
 
+LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".c": "c", ".py": "python", ".txt": "cmake"}
 PAGES = (".md", ".rst", ".png", ".svg")
 sources: set[str] = set()  # files and folders of the tree that pages lead to
 
@@ -132,21 +132,15 @@ def fit(app: Sphinx, name: str, text: list[str]) -> None:
 
 def show_sources(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The pages of sources, and of folders with the sources in them."""
+    assert isinstance(app.builder, StandaloneHTMLBuilder)
     for path in sorted(sources):
-        files = [path]
-        if (ROOT / path).is_dir():
-            files = [f"{path}/{file.name}" for file in sorted((ROOT / path).iterdir())]
         body = f"<h1>{escape(path)}</h1>"
-        for file in files:
-            if not (ROOT / file).is_file():
-                continue
-            if file != path:
-                body += f"<h2>{escape(Path(file).name)}</h2>"
-            try:
-                language = get_lexer_for_filename(file).aliases[0]
-            except ClassNotFound:
-                language = "text"
-            body += app.builder.highlighter.highlight_block((ROOT / file).read_text(), language)
+        is_folder = (ROOT / path).is_dir()
+        for file in sorted((ROOT / path).iterdir()) if is_folder else [ROOT / path]:
+            if file.is_file():
+                body += f"<h2>{escape(file.name)}</h2>" if is_folder else ""
+                language = LANGUAGES.get(file.suffix, "text")
+                body += app.builder.highlighter.highlight_block(file.read_text(), language)
         yield f"source/{path}", {"title": path, "body": body}, "page.html"
 
 
