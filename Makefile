@@ -24,7 +24,7 @@ help:
 	@echo 'make setup     install what is needed: Debian packages, build/venv'
 	@echo 'make build     the Python package, with components and compiler plugin, into build/venv'
 	@echo 'make lint      the linters alone;  make format  clang-format and ruff in place'
-	@echo 'make docs      the reference of the C++, C and Python interfaces, in build/docs'
+	@echo 'make docs      the site: all pages, and the reference of C++, C and Python, in build/docs/site'
 	@echo 'make results   join the tables of demo, bench, experiments and tests into docs/results.md'
 	@echo 'make deb       Debian packages of this tree, in build/deb'
 	@echo 'make clean     remove what was built, keep what was downloaded'
@@ -60,6 +60,7 @@ bench: build
 	@$(PYTHON) bench/run.py $(ARGS)
 
 nightly: build
+	@tools/setup --for nightly
 	@$(PYTHON) tools/nightly.py $(ARGS)
 
 format: setup

@@ -48,7 +48,7 @@ def marked(text: str) -> str:
     if text.startswith("//"):
         head = re.match(r"//[^\n]*\n((?://[^\n]*\n)*)", text)
         assert head
-        role = head[1].replace("// ", "/// ").replace("//\n", "///\n")
+        role = re.sub(r"^//", "///", head[1], flags=re.MULTILINE)
         return f"/// @file\n{role}\n" + text[head.end() :]
     return TOKEN.sub(replace, text)
 

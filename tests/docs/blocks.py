@@ -12,6 +12,8 @@
 ```cpp file=NAME          written to that file (any language); later blocks use it
 ```cpp                    compiled as a function body with the public headers
 ```cpp test=quoted        a copy of a source, compared by the test of that page
+
+The shell's blocks of a page share one terminal: folder and exported variables stay.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def blocks(page: Path) -> list[Block]:
         if match and not fence:
             fence, info = match[1], match[2].split()
             language = info[0] if info else ""
-            options = dict(word.split("=", 1) for word in info[1:])
+            options = dict(word.split("=", 1) for word in info[1:] if "=" in word)
             start, text = number, []
         elif match and match[1] == fence:
             found.append(Block(page, start, language, options, "\n".join(text) + "\n"))

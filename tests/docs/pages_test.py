@@ -12,14 +12,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blocks import TESTED, Block, blocks, commands, fits
-from sampling import nightly
+from sampling import NIGHTLY
 
 ROOT = Path(__file__).resolve().parents[2]
+# From an empty folder to a result: every block is run, in one terminal.
+PATHS = [ROOT / "docs/first-plugin.md", *sorted((ROOT / "docs/paths").glob("*.md"))]
 PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES += PATHS[1:]
 PAGES += [
     ROOT / f"{at}/README.md"
     for at in ("compat", "examples/sqlite", "examples/tiling", "compilers/gcc/settings")
@@ -45,14 +49,23 @@ int main() {{
 """
 
 
+# Around a block, whose folder and variables are those that the blocks before it left.
+TERMINAL = """
+[ ! -f "$TERMINAL" ] || . "$TERMINAL"
+trap '{ export -p; printf "cd %q\\n" "$PWD"; } >"$TERMINAL"' EXIT
+"""
+
+
 class Page:
     """A folder in which the blocks of one page are run in order, and its servers."""
 
     def __init__(self, folder: Path, prefix: Path) -> None:
-        self.folder = folder
+        self.folder = folder / "empty"
+        self.folder.mkdir()
         self.prefix = prefix
         self.servers: list[tuple[Block, subprocess.Popen[str]]] = []
         self.env = dict(os.environ, PREFIX=str(prefix), PYTHONUNBUFFERED="1")
+        self.env["TERMINAL"] = str(folder / "terminal")
         self.env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{self.env['PATH']}"
 
     def call(self, block: Block, *command: str) -> subprocess.CompletedProcess[str]:
@@ -67,6 +80,10 @@ class Page:
             timeout=600,
             check=False,
         )
+
+    def shell(self, block: Block, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+        around = "" if block.options.get("cwd") == "root" else TERMINAL
+        return self.call(block, "bash", *options, "-c", around + text)
 
     def must(self, block: Block, *command: str) -> None:
         done = self.call(block, *command)
@@ -94,10 +111,11 @@ class Page:
         elif kind == "check" or (kind == "nightly" and not whole):
             self.check(block)
         elif block.language == "sh":
-            self.must(block, "bash", "-euo", "pipefail", "-c", block.text)
+            done = self.shell(block, block.text, "-euo", "pipefail")
+            assert done.returncode == 0, f"{block} gave {done.returncode}:\n{done.stdout}"
         elif block.language == "console":
             for command, shown in commands(block):
-                done = self.call(block, "bash", "-c", command)
+                done = self.shell(block, command)
                 assert fits(shown, done.stdout), f"{block}: {command} printed\n{done.stdout}"
         elif block.language == "python" and kind == "server":
             file = self.folder / block.options.get("file", "server.py")
@@ -154,6 +172,12 @@ def page_run(tmp_path: Path, prefix: Path) -> Iterator[Page]:
     page.kill()
 
 
+def whole(path: Path) -> Any:
+    """A page with what takes long. pytest's limit is the quarter of an hour of a path."""
+    trains = [pytest.mark.training] if path.stem == "training" and path in PATHS else []
+    return pytest.param(path, True, id=f"{path.name}, whole", marks=[NIGHTLY, *trains])
+
+
 LONG = [p for p in PAGES if any(b.options.get("test") == "nightly" for b in blocks(p))]
 
 
@@ -161,14 +185,21 @@ LONG = [p for p in PAGES if any(b.options.get("test") == "nightly" for b in bloc
     ("path", "whole"),
     [
         *(pytest.param(p, False, id=p.name) for p in PAGES),
-        *(nightly(p, True, id=f"{p.name}, whole") for p in LONG),
+        *map(whole, LONG),
     ],
 )
 def test_the_examples_of(path: Path, whole: bool, page_run: Page) -> None:
     for block in blocks(path):
-        if block.language in TESTED:
+        if block.language in TESTED or "file" in block.options:
             page_run.run(block, whole)
     page_run.close()
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda p: p.name)
+def test_nothing_of_a_path_is_only_shown(path: Path) -> None:
+    for block in blocks(path):
+        assert block.language in TESTED or "file" in block.options, block
+        assert block.options.get("test", "nightly") in ("nightly", "server"), block
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)

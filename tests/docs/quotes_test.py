@@ -130,3 +130,16 @@ def test_the_tables_of_requirements_agree() -> None:
             words = line.split("#")[0].split()
             if words:
                 assert f"`{words[0]}`" in page, f"{words[0]} of {file.name} is not explained"
+
+
+def test_the_reference_has_every_header_and_name() -> None:
+    pages = "".join(page.read_text() for page in (ROOT / "docs/reference").glob("*.rst"))
+    headers = sorted(re.findall(r"^\.\. doxygenfile:: (.*)$", pages, re.MULTILINE))
+    include = ROOT / "include"
+    assert headers == sorted(
+        str(h.relative_to(include)) for h in include.rglob("*.h") if h.stem != "mlbridge"
+    )
+    names = re.findall(
+        r"^\.\. auto(?:class|exception|function):: mlbridge\.(\w+)$", pages, re.MULTILINE
+    )
+    assert sorted(names) == sorted({*mlbridge.__all__} - {"__version__", "corpus", "recording"})

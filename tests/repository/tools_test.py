@@ -46,7 +46,11 @@ def test_setup_has_nothing_to_do_the_second_time_nor_for_a_part() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "missing"),
-    [([], ["no-such-package", "python3"]), (["--for", "demo"], ["python3"])],
+    [
+        ([], ["no-such-package", "python3"]),
+        (["--for", "demo"], ["python3"]),
+        (["--for", "nightly"], ["no-such-package", "python3", "no-browser"]),
+    ],
 )
 def test_setup_says_which_packages_are_missing(
     arguments: list[str], missing: list[str], tmp_path: Path
@@ -54,6 +58,7 @@ def test_setup_says_which_packages_are_missing(
     shutil.copytree(ROOT / "tools", tmp_path / "tools")
     (tmp_path / "tools/requirements/apt.txt").write_text(
         "make @demo # is there\nno-such-package >=1 # is not\npython3 >=99 @demo # is too old\n"
+        "no-browser @nightly\n"
     )
     done = subprocess.run(
         [tmp_path / "tools/setup", *arguments, "--print"],
