@@ -17,6 +17,7 @@ COMMANDS = {
     "flags": "print what to add to a compiler's command line",
     "wrapper": "write a compiler that asks a model",
     "validate": "compare builds with and without a model",
+    "report": "write a page about builds, recordings, a training",
     "doctor": "check what is installed and what is missing",
     "serve": "serve a model to compilers",
     "replay": "answer compilers from a recording",
