@@ -15,7 +15,7 @@ import page_sources
 import pytest
 from pages import Page, numbers_of
 
-from mlbridge.cli import main
+from mlbridge.cli import main, train
 from mlbridge.elf import code_bytes, executable_bytes
 from mlbridge.ratio import Ratio
 from mlbridge.recording import Recording
@@ -199,6 +199,17 @@ def test_several_trainings_and_a_search(tmp_path: Path) -> None:
     assert {row["name"] for row in made.values("s1-1")} == {"trial-0", "trial-1", "trial-2"}
     two = page(tmp_path, *(tmp_path / f"search/trials/trial-{n}" for n in range(2)))
     assert {row["name"] for row in two.values("s1-1")} == {"trial-0", "trial-1"}
+
+
+def test_a_training_leaves_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page_sources.training(tmp_path / "training")
+    said: list[str] = []
+    train.page(str(tmp_path / "training"), said.append)
+    assert "maskable-ppo" in Page(tmp_path / "training/report.html").text and said == []
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    sys.modules["mlbridge.report.page"].library.cache_clear()
+    train.page(str(tmp_path / "training"), said.append)
+    assert "report.html: charts need pip install '.[report]'" in said[0]
 
 
 def test_names_are_only_text(tmp_path: Path) -> None:

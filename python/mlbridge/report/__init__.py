@@ -112,7 +112,12 @@ def labels(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
 def write(output: str | os.PathLike[str], sources: Sequence[Any], title: str) -> None:
     """Write the page. Raises NotFound if the package that draws is missing, OSError if the file
     can't be written."""
-    about = [text for one in sources for text in getattr(one, "about", ())]
+    several = len({one.name for one in sources if hasattr(one, "about")}) > 1
+    about = [
+        f"{one.name}: {text}" if several else text
+        for one in sources
+        for text in getattr(one, "about", ())
+    ]
     shown = [(one.title, list(one.parts(sources))) for one in SECTIONS if one.applies(sources)]
     write_whole(output, page(title, about, shown))
 

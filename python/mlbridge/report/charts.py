@@ -117,7 +117,7 @@ def changes(rows: Rows, ways: Sequence[str], title: str, among: Sequence[str] = 
         },
     }
     height = BAR * len(names) * (len(ways) + 0.5)
-    layer = [bars, lines, zero]
+    layer = [bars, *([lines] if any(row.get("low") is not None for row in rows) else []), zero]
     return view(rows, height=height, transform=transform, encoding=shared, layer=layer)
 
 

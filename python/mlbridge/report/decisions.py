@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from ..errors import InvalidModel
 from ..reading import read_json, shortly
 from ..recording import Record, Recording
 from . import charts
-from .page import MOST_ROWS, Cell, Column, Figure, Part, Section, Table
+from .page import MOST_ROWS, Cell, Column, Figure, Part, Section, Table, short_uri
 
 #: Decisions in a chart, choices beside an axis, and different choices and failures that are told
 #: apart.
@@ -125,9 +124,9 @@ def read(paths: Sequence[Path], name: str) -> Recorded:
         if recording.damage:
             found.remarks.append(f"{path.name}: {recording.damage}; the decisions before are shown")
     files = f"{len(paths)} recordings" if len(paths) > 1 else "a recording"
-    # Of a path its last folder is enough.
-    named = [re.sub(r"/[^?]*/(?=[^/?]+/[^/?]+(\?|$))", "…/", model) for model in models]
-    some = ", ".join(named[:3]) + (", …" if len(models) > 3 else "")
+    some = ", ".join([short_uri(model) for model in models][:3]) + (
+        ", …" if len(models) > 3 else ""
+    )
     found.about = [f"{files} of {some}" if some else files]
     return found
 

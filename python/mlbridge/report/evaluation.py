@@ -14,7 +14,7 @@ from ..errors import InvalidModel, Unsupported
 from ..ratio import Ratio
 from ..reading import shortly
 from . import charts
-from .page import Cell, Column, Figure, Interval, Part, Section, Table
+from .page import Cell, Column, Figure, Interval, Part, Section, Table, short_uri
 
 VALIDATION, DEMO, VERSION = "mlbridge-validation", "mlbridge-demo", 1
 #: Objects in a chart.
@@ -168,7 +168,7 @@ def _validation(found: Any, name: str) -> Evaluation:
         )
     about = [f"{len(programs)} programs" if len(programs) != 1 else programs[0].name]
     for optimization, model in found.get("models", {}).items():
-        about.append(f"{optimization}: {model}")
+        about.append(f"{optimization}: {short_uri(str(model))}")
     named = ("level", "effort", "compiler", "repeat")
     about += [", ".join(f"{key} {found[key]}" for key in named if key in found)]
     return Evaluation(
@@ -359,7 +359,7 @@ def policies(sources: Sequence[Any]) -> Iterable[Part]:
                     timed.ratio.count,
                 ]
                 for timed in program.timed
-                if timed.ratio
+                if timed.ratio and (len(one.programs) > 1 or timed.name != "build")
             ]
             if program.size and len(one.programs) > 1:
                 name = f"{one.label(one.ways[1], evaluations)}: {program.name}"

@@ -6,7 +6,7 @@ const config = {
   background: null,
   font: "system-ui, sans-serif",
   view: { stroke: null },
-  axis: { ...named, domainColor: "#888", tickColor: "#888", gridColor: "#88888850", labelOverlap: "greedy" },
+  axis: { ...named, domainColor: "#888", tickColor: "#888", gridColor: "#88888850", labelOverlap: "greedy", labelSeparation: 6 },
   legend: { ...named, orient: "top" },
   title: { color: text },
 };
@@ -22,8 +22,10 @@ const key = (row, at) => {
   const cell = row.cells[at], exact = cell.querySelector("data");
   return exact ? Number(exact.value) : cell.textContent;
 };
-const compare = (a, b) =>
-  typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+const compare = (a, b) => {
+  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+  return typeof a === "number" ? a - b : a.localeCompare(b);
+};
 for (const head of document.querySelectorAll("thead th")) {
   head.querySelector("button").addEventListener("click", () => {
     const body = head.closest("table").tBodies[0];

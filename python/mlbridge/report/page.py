@@ -6,6 +6,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -78,6 +79,11 @@ def shown(text: object) -> str:
     """A text of anybody's in HTML."""
     visible = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
     return html.escape(visible)
+
+
+def short_uri(uri: str) -> str:
+    """A model's URI with the last folder of its path alone."""
+    return re.sub(r"/[^?]*/(?=[^/?]+/[^/?]+(\?|$))", "…/", uri)
 
 
 def number(value: float, form: str) -> str:

@@ -16,8 +16,8 @@ from ..reading import read_file
 from . import charts
 from .page import Cell, Column, Figure, Part, Section, Table
 
-#: Functions of a file in a chart, and rows of a chart in all.
-MOST_FUNCTIONS, MOST_ROWS = 200, 6000
+#: Files and functions in a chart.
+MOST = 4000
 Files = Mapping[str, Mapping[str, int]]
 
 
@@ -104,24 +104,34 @@ def _rows(build: Build) -> list[_Row]:
     plain = _demangled(names)
     before = build.before or {}
     rows = []
-    for file in dict.fromkeys((*build.after, *before)):
+    files = list(dict.fromkeys((*build.after, *before)))
+    short = _short(files)
+    for file in files:
         functions, old = build.after.get(file, {}), before.get(file, {})
         for name in dict.fromkeys((*functions, *old)):
             was = old.get(name, 0) if build.before is not None else None
             called = plain.get(name, name) or "(no name)"
-            rows.append(_Row(build.program, file, called, functions.get(name, 0), was))
+            rows.append(_Row(build.program, short[file], called, functions.get(name, 0), was))
     return rows
 
 
-def _summed(rows: Sequence[_Row], program: str, file: str, function: str) -> _Row:
+def _by(rows: Iterable[_Row], *names: str) -> dict[tuple[str, ...], list[_Row]]:
+    """The rows of each program, or of each file."""
+    found: dict[tuple[str, ...], list[_Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(getattr(row, name) for name in names), []).append(row)
+    return found
+
+
+def _summed(rows: Sequence[_Row], program: str, file: str = "", function: str = "") -> _Row:
+    """The sum of rows, with these names."""
     known = [row.before for row in rows if row.before is not None]
     total = sum(row.bytes for row in rows)
     return _Row(program, file, function, total, sum(known) if known else None)
 
 
-def _short(files: Iterable[str]) -> dict[str, str]:
+def _short(paths: Sequence[str]) -> dict[str, str]:
     """Paths without the folders that all have."""
-    paths = list(files)
     common = os.path.commonpath([*map(os.path.dirname, paths)])
     return {path: os.path.relpath(path, common) if common else path for path in paths}
 
@@ -132,38 +142,25 @@ def _of(sources: Sequence[Any]) -> list[Build]:
 
 def sizes(sources: Sequence[Any]) -> Iterable[Part]:
     """A treemap, and tables by program, file and function."""
-    builds = _of(sources)
-    by_file: dict[tuple[str, str], list[_Row]] = {}
-    for build in builds:
-        rows = _rows(build)
-        short = _short({row.file for row in rows} or {""})
-        for row in rows:
-            by_file.setdefault((build.program, short[row.file]), []).append(row)
-    files = {key: _summed(rows, *key, "") for key, rows in by_file.items()}
-    by_program: dict[str, list[_Row]] = {}
-    for row in files.values():
-        by_program.setdefault(row.program, []).append(row)
-    programs = [_summed(rows, name, "", "") for name, rows in by_program.items()]
+    functions = [row for build in _of(sources) for row in _rows(build)]
+    functions.sort(key=lambda row: -row.bytes)
+    files = [_summed(rows, *key) for key, rows in _by(functions, "program", "file").items()]
+    programs = [_summed(rows, *key) for key, rows in _by(files, "program").items()]
     with_before = any(row.before is not None for row in programs)
-    leaves = []
-    share = min(MOST_FUNCTIONS, max(1, MOST_ROWS // max(1, len(files))))
-    functions: list[_Row] = []
-    for (program, file), rows in by_file.items():
-        named = [_Row(program, file, r.function, r.bytes, r.before) for r in rows]
-        functions += named
-        named.sort(key=lambda row: -row.bytes)
-        leaves += named[:share]
-        if rest := named[share:]:
-            leaves.append(_summed(rest, program, file, f"({len(rest)} smaller functions)"))
-    largest = sorted(files.values(), key=lambda row: -row.bytes)[:MOST_ROWS]
+    smaller = [
+        _summed(rows, program, file, f"({len(rows)} smaller functions)")
+        for (program, file), rows in _by(functions[MOST:], "program", "file").items()
+    ]
+    leaves = [*files[:MOST], *functions[:MOST], *smaller[:MOST]]
     what = "; green is smaller than before, red larger, at most 30 %" if with_before else ""
-    yield Figure(
-        f"Executable bytes by program, file and function{what}",
-        charts.treemap([row.as_json() for row in (*largest, *leaves)], with_before),
-    )
+    if len(functions) > 1:
+        yield Figure(
+            f"Executable bytes by program, file and function{what}",
+            charts.treemap([row.as_json() for row in leaves], with_before),
+        )
     if len(programs) > 1:
         yield _table("Executable bytes of programs", programs, with_before, ("program",))
-    yield _table("Executable bytes of files", files.values(), with_before, ("program", "file"))
+    yield _table("Executable bytes of files", files, with_before, ("program", "file"))
     yield _table(
         "Executable bytes of functions", functions, with_before, ("program", "file", "function")
     )
@@ -189,7 +186,7 @@ def _table(caption: str, rows: Iterable[_Row], compared: bool, names: Sequence[s
     if compared:
         columns[-1:] = [Column("before"), Column("after"), Column("change", "+,d")]
         columns.append(Column("ratio", ".4f"))
-    total = _summed(listed, "", "", "")
+    total = _summed(listed, "")
     return Table(
         caption + (", largest change first" if compared else ", largest first"),
         columns,
