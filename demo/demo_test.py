@@ -16,7 +16,6 @@ from onnx import TensorProto, helper, numpy_helper
 import demo.run
 from demo import report as reporting
 from demo.agreement import Unscored, agreements, first_difference, gap_of, scored
-from demo.chart import draw_chart
 from demo.measure import Build, Result, build_program
 from demo.report import SizeTable, print_agreements, print_times, report
 from mlbridge.process_runner import Output, Ran
@@ -47,7 +46,8 @@ def test_report_has_the_agreed_keys_and_the_geometric_mean() -> None:
     results = [result(1000, 500), result(1000, 2000)]
     made = report(results, agreements(results, Path("no.onnx")))
     assert made["geomean_onnx_over_oz"] == pytest.approx(1.0)
-    assert set(made) == {"programs", "geomean_onnx_over_oz", "over_oz", "engines", "left_out"}
+    keys = {"programs", "geomean_onnx_over_oz", "over_oz", "engines", "left_out"}
+    assert set(made) == {"format", "version", *keys}
     mean = made["over_oz"]["effort3"]
     assert mean["mean"] == pytest.approx(0.97) and mean["low"] <= 0.97 <= mean["high"]
     assert made["engines"][1] == {
@@ -167,7 +167,8 @@ def test_tables_and_chart(tmp_path: Path) -> None:
     assert "all 4.00 1.00 1.00 1.00 1.00".split() in [line.split() for line in lines]
     assert lines[-1].startswith("effort 3 0.970 [0.9")
     assert max(len(line) for line in lines if "differ" not in line) <= 80
-    draw_chart([good], tmp_path / "chart.png")
+    demo.run.draw(report([good], []), [good], tmp_path, whole=False)
+    assert [file.name for file in tmp_path.iterdir()] == ["chart.png"]
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 

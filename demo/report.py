@@ -54,6 +54,8 @@ def report(
             }
         )
     return {
+        "format": "mlbridge-demo",
+        "version": 1,
         "programs": programs,
         "geomean_onnx_over_oz": ratio_mean(results, "onnx", lambda b: b.text),
         "over_oz": {way: interval(results, way).as_json() for way in ("onnx", *EFFORTS)},

@@ -8,9 +8,9 @@ and in a Python server that runs the same file, and with the candidates that shi
 at efforts 1 and 3. What is timed has the machine to itself. All are linked and run their own test,
 and then the program's line is printed, smallest program first. At last a few of them, or with
 --all-engines all, are built with the native engine and with the model compiled ahead of time.
-Writes report.json and chart.png into build/demo. Exits with 1 if an output differs, an engine
-decided otherwise (but for near-ties) or made another object, a compiler fell back, no decision was
-made, the code grew, or with an effort any object did.
+Writes report.html, report.json and chart.png into build/demo. Exits with 1 if an output differs, an
+engine decided otherwise (but for near-ties) or made another object, a compiler fell back, no
+decision was made, the code grew, or with an effort any object did.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from demo.report import (
 )
 from demo.sources import Sources
 from demo.table import say
+from mlbridge import report as pages
 from programs import pins
 from programs.catalog import ROOT, Program, ProgramsError, load, select
 from programs.plugin import LOG, MODEL, candidate_flags, compiled, plugin_flags
@@ -49,6 +50,7 @@ from programs.server import ModelServer
 
 OUTPUT = ROOT / "build" / "demo"
 LEAST_PROGRAMS = 8
+DRAWN = "effort3"  # whose functions' sizes the page has
 TIMED = ("oz", "onnx", "server", *EFFORTS)
 #: Those that are built with the other engines too, unless all are: small ones of three kinds, with
 #: a quarter of all decisions.
@@ -150,10 +152,19 @@ def ask_other_engines(
         bar.update()
 
 
-def draw_chart(results: Sequence[Result], path: Path) -> None:
-    from demo import chart  # not before it is needed: Matplotlib takes its time
-
-    chart.draw_chart(results, path)
+def draw(found: dict[str, Any], results: Sequence[Result], output: Path, whole: bool) -> None:
+    """The chart; and the page, if the report is of the whole demo."""
+    evaluated = pages.evaluation.read(found, "demo")
+    (output / "chart.png").write_bytes(pages.chart(evaluated, "png"))
+    if whole:
+        builds = []
+        for result in results:
+            name = result.program.name
+            before, after = (output / "programs" / name / way / "objects" for way in ("oz", DRAWN))
+            builds.append(
+                pages.sizes.Build(name, pages.sizes.read(after), pages.sizes.read(before))
+            )
+        pages.write(output / "report.html", [evaluated, *builds], "make demo")
 
 
 def run(
@@ -190,16 +201,15 @@ def run(
                 table.add(program.name, results[-1:])
             table.end(results)
             print_times(results)
-            drawing = pool.submit(draw_chart, in_order(results, listed), output / "chart.png")
             chosen = [result for result in results if result.program.name in agreeing]
             ask_other_engines(chosen, model, output, pool, bar)
-            drawing.result()
     results = in_order(results, listed)
     engines = agreements(results, model)
     print_agreements(engines)
     left_out = [p.name for p in listed if p not in {result.program for result in results}]
+    found = report(results, engines, left_out)
+    draw(found, results, output, whole=not names)
     if not names:
-        found = report(results, engines, left_out)
         path = output / "report.json"
         path.write_text(json.dumps(found, indent=1) + "\n")
         write_section(path, found)
@@ -207,7 +217,7 @@ def run(
     if left_out:
         say(f"left out, because they could not be fetched: {', '.join(left_out)}")
     say(f"the server answered {server.statistics.get('replies', 0)} requests")
-    written = "chart.png is" if names else "report.json and chart.png are"
+    written = "chart.png is" if names else "report.html, report.json and chart.png are"
     say(f"{written} in {output}")
     return failures(results, engines)
 

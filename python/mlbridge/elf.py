@@ -13,7 +13,10 @@ from .errors import InvalidArgument
 
 _SHF_EXECINSTR = 0x4
 _SHT_NOBITS = 8
-_ET_REL = 1
+_ET_REL, _ET_EXEC, _ET_DYN = 1, 2, 3
+_STT_FUNC = 2
+#: What belongs to no function: padding, code that has no symbol.
+OTHER = "(other code)"
 # Header and section header of each ELF class.
 _LAYOUTS = {1: ("16sHHIIIIIHHHHHH", "10I"), 2: ("16sHHIQQQIHHHHHH", "IIQQQQIIQQ")}
 _ORDERS = {1: "<", 2: ">"}
@@ -28,11 +31,21 @@ class Section(NamedTuple):
     contents: memoryview
 
 
+def _kind(start: bytes) -> int | None:
+    if len(start) < 18 or start[:4] != b"\x7fELF" or start[5] not in _ORDERS:
+        return None
+    kind: int = struct.unpack_from(_ORDERS[start[5]] + "H", start, 16)[0]
+    return kind
+
+
 def is_object(start: bytes) -> bool:
     """True for the first 18 bytes or more of a relocatable ELF file."""
-    if len(start) < 18 or start[:4] != b"\x7fELF" or start[5] not in _ORDERS:
-        return False
-    return struct.unpack_from(_ORDERS[start[5]] + "H", start, 16) == (_ET_REL,)
+    return _kind(start) == _ET_REL
+
+
+def has_code(start: bytes) -> bool:
+    """True for the first 18 bytes or more of an object file, executable or shared object."""
+    return _kind(start) in (_ET_REL, _ET_EXEC, _ET_DYN)
 
 
 def sections(data: bytes, name: str = "object") -> Iterator[Section]:
@@ -75,6 +88,40 @@ def sections(data: bytes, name: str = "object") -> Iterator[Section]:
         if texts is not None and at < texts[5] and texts[4] + texts[5] <= len(data):
             title = data[texts[4] + at : texts[4] + texts[5]].partition(b"\0")[0]
         yield Section(title, flags, size, memoryview(data)[start : start + inside])
+
+
+def code_bytes(data: bytes, name: str = "object") -> dict[str, int]:
+    """The executable bytes of each function by the symbol table of the ELF file in `data`, and of
+    OTHER: together those of its executable sections. Functions that share an address count once.
+
+    Raises InvalidArgument, which names `name`, if it is no whole ELF file.
+    """
+    found = list(sections(data, name))
+    tables = {section.name: section.contents for section in found}
+    symbols, texts = tables.get(b".symtab", b""), bytes(tables.get(b".strtab", b""))
+    if not symbols:
+        symbols, texts = tables.get(b".dynsym", b""), bytes(tables.get(b".dynstr", b""))
+    wide = data[4] == 2
+    form = struct.Struct(_ORDERS[data[5]] + ("IBBHQQ" if wide else "IIIBBH"))
+    at_address: dict[tuple[int, int], tuple[int, int]] = {}
+    for fields in form.iter_unpack(symbols[: len(symbols) // form.size * form.size]):
+        title, kind, index, address, size = (
+            (fields[0], fields[1], fields[3], fields[4], fields[5])
+            if wide
+            else (fields[0], fields[3], fields[5], fields[1], fields[2])
+        )
+        if kind & 15 != _STT_FUNC or index >= len(found) or not found[index].flags & _SHF_EXECINSTR:
+            continue
+        place = index, address
+        at_address[place] = max((size, title), at_address.get(place, (0, 0)))
+    sizes: dict[str, int] = {}
+    for size, title in at_address.values():
+        called = texts[title:].partition(b"\0")[0].decode(errors="replace")
+        sizes[called] = sizes.get(called, 0) + size
+    rest = sum(s.size for s in found if s.flags & _SHF_EXECINSTR) - sum(sizes.values())
+    if rest < 0:  # functions overlap
+        return {OTHER: rest + sum(sizes.values())}
+    return sizes | ({OTHER: rest} if rest else {})
 
 
 def executable_bytes(data: bytes, name: str = "object") -> int:

@@ -37,7 +37,7 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
 
 
 def test_the_commands_are_these() -> None:
-    names = "aot candidates corpus doctor flags inspect log path replay run serve stats"
+    names = "aot candidates corpus doctor flags inspect log path replay report run serve stats"
     assert [*names.split(), "train", "tune", "validate", "vocabulary", "wrapper"] == COMMANDS
 
 

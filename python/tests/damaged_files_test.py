@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import page_sources
 import pytest
 
 import mlbridge
@@ -194,6 +195,28 @@ def made_object(folder: Path) -> Path:
     return path
 
 
+def evaluated(folder: Path) -> Path:
+    path = folder / "whole.json"
+    page_sources.validation(path, 1)
+    return path
+
+
+def demonstrated(folder: Path) -> Path:
+    path = folder / "whole.json"
+    page_sources.demo(path, 2)
+    return path
+
+
+def trained(folder: Path) -> Path:
+    page_sources.training(folder / "training")
+    return folder / "training/progress.jsonl"
+
+
+def tried_candidates(folder: Path) -> Path:
+    page_sources.candidates(folder / "logs")
+    return folder / "logs/1.trials.json"
+
+
 def run(*words: str | Path) -> Callable[[Path], int]:
     """A command; FILE is what is damaged, FOLDER where it is, NEW a path without a file."""
 
@@ -234,6 +257,12 @@ def whole_recording(file: Path) -> None:
 AT = ("--at", "unix:/nowhere/at/all.sock")
 CASES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], int]]] = {
     "replay": (recording, run("replay", "FILE", *AT)),
+    "report recording": (recording, run("report", "FILE", "-o", "NEW")),
+    "report validation": (evaluated, run("report", "FILE", "-o", "NEW")),
+    "report demo": (demonstrated, run("report", "FILE", "-o", "NEW")),
+    "report training": (trained, run("report", "FOLDER", "-o", "NEW")),
+    "report candidates": (tried_candidates, run("report", "FILE", "-o", "NEW")),
+    "report object": (made_object, run("report", "FILE", "-o", "NEW")),
     "recording": (recording, python(whole_recording)),
     "inspect recording": (recording, run("inspect", "FILE")),
     "log": (log, run("log", "FILE")),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import Page
 
 import mlbridge
 from mlbridge import files
@@ -87,8 +88,9 @@ def listing(folder: Path) -> dict[str, bytes]:
 
 def test_a_policy_that_is_right(tree: Tree, tmp_path: Path) -> None:
     before = listing(tree.folder)
-    chart = tmp_path / "chart.png"
-    words = ("--run", "./prog 1 2 $\\x$", "--output", "out", "--chart", str(chart))
+    chart, html = tmp_path / "chart.png", tmp_path / "report.html"
+    words: tuple[str, ...] = ("--run", "./prog 1 2 $\\x$", "--output", "out", "--chart", str(chart))
+    words += ("--report", str(html))
     out, problems = tree.validate(*words)
     assert problems == ""
     assert listing(tree.folder) == before  # out of the user's way
@@ -106,6 +108,13 @@ def test_a_policy_that_is_right(tree: Tree, tmp_path: Path) -> None:
     assert run["code"] == 0 and run["ratio"]["count"] == 2
     assert tree.report["unit"] == "object" and tree.report["problems"] == []
     assert chart.read_bytes().startswith(b"\x89PNG")
+    page = Page(html)
+    assert program["size"]["mean"] in page.numbers and program["baseline_seconds"][0] in [
+        row["value"] for row in page.values("s3-1")
+    ]
+    functions = {row["function"] for row in page.values("s4-1")}
+    assert {"main", "sum"} <= functions
+    assert "8 decisions" in page.text
 
 
 def test_sizes_are_those_of_the_compiler(tree: Tree, tmp_path: Path) -> None:
@@ -285,7 +294,7 @@ def test_names_that_no_terminal_and_no_encoding_can_show(tree: Tree) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--chart", "chart.xyz", "--", "make"], 2, "--chart: chart.xyz ends in none of .avif, "),
+        (["--chart", "chart.xyz", "--", "make"], 2, "--chart: chart.xyz ends in none of .jpeg, "),
         (["--output", "f", "--", "make"], 2, "add --run COMMAND"),
         (["--repeat", "0", "--", "make"], 2, "--repeat: expected a number of at least 1"),
         (["--timeout", "0s", "--", "make"], 2, "--timeout: expected a time such as 5s"),

@@ -35,6 +35,7 @@ GROUPS = {
         "candidates": "measure and choose what --effort compares",
     },
     "diagnosis": {
+        "report": "write a page about builds, recordings, a training",
         "doctor": "check what is installed and what is missing",
         "stats": "ask a running server what it has done",
         "log": "show what is in a training log of LLVM",

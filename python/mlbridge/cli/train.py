@@ -7,7 +7,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,11 @@ def add_arguments(parser: Parser) -> None:
     parser.describe(
         """\
 Trains a policy in the folder DIR: settings.json, progress.jsonl, checkpoints, TensorBoard's events,
-curve.png, README.md and in the end policy.onnx, which every runner takes. ENV is `phase-ordering`,
-which starts stock opt-22, `register-allocation` or `loop-distribution`, which have a network for
-each agent, or the URI of an environment with one agent. After a kill, --resume loses at most the
-iteration that was running. Needs what pip install '.[train]' installs in MLBridge's
-source tree.""",
+curve.png, report.html, README.md and in the end policy.onnx, which every runner takes. ENV is
+`phase-ordering`, which starts stock opt-22, `register-allocation` or `loop-distribution`, which
+have a network for each agent, or the URI of an environment with one agent. After a kill, --resume
+loses at most the iteration that was running. Needs what pip install '.[train]' installs in
+MLBridge's source tree.""",
         """\
 example:
   mlbridge train phase-ordering --corpus modules/ --algorithm maskable-ppo -o policy/
@@ -184,5 +184,17 @@ def run(options: argparse.Namespace) -> int:
             shown=shown,
             warned=warned,
         )
+    page(options.output, warned)
     print(file)
     return DONE
+
+
+def page(output: str, warned: Callable[[str], None]) -> None:
+    """Writes what `mlbridge report` says of a training or search beside it."""
+    from .. import report
+
+    place = os.path.join(output, "report.html")
+    try:
+        report.write(place, report.read([output]), report.labels([output])[0])
+    except (Error, OSError) as error:
+        warned(f"no {place}: {error}")

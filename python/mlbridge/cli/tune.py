@@ -10,7 +10,7 @@ from typing import Any
 
 from .arguments import Parser, assignment, number_from_one
 from .common import DONE
-from .train import add_training_arguments, one_line, settings_of
+from .train import add_training_arguments, one_line, page, settings_of
 
 
 def add_arguments(parser: Parser) -> None:
@@ -58,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
             address=options.ray or "",
             shown=lambda row: print(line(dict(row)), flush=True),
         )
+    page(options.output, lambda text: print(f"mlbridge tune: {text}", file=sys.stderr))
     print("best:")
     for row in rows[:5]:
         print(line(row))

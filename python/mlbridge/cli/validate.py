@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import json
 import os
 import shlex
@@ -17,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import files
 from ..optimizations import LEVELS, OPTIMIZATIONS
@@ -28,7 +27,6 @@ from .command_line import words
 from .common import (
     DONE,
     FAILED,
-    CommandError,
     Interrupted,
     UsageError,
     must_be_writable,
@@ -88,7 +86,8 @@ example:
     )
     parser.option("--work DIR", "keep the copies here (default: a temporary folder, removed)")
     parser.option("--json FILE", "write a report")
-    parser.option("--chart FILE", "draw a chart: chart.png, chart.svg (needs matplotlib)")
+    parser.option("--chart FILE", "draw a chart: chart.png, chart.svg, …")
+    parser.option("--report FILE", "write a page that also has the sizes of functions: report.html")
 
 
 def optimizations_and_build(options: argparse.Namespace) -> tuple[list[str], list[str]]:
@@ -155,11 +154,14 @@ def run(options: argparse.Namespace) -> int:
         for uri in query.uris:
             must_open(uri)
     must_ask(request)
-    formats = chart_formats() if options.chart else ()
-    if options.chart and Path(options.chart).suffix[1:] not in formats:
-        endings = ", ".join(f".{name}" for name in formats)
-        raise UsageError(f"--chart: {options.chart} ends in none of {endings}")
-    must_be_writable(json=options.json, chart=options.chart)
+    if options.chart or options.report:
+        from .. import report as reporting
+
+        reporting.library()  # fails before all work, not after it
+        if options.chart and Path(options.chart).suffix[1:] not in reporting.PICTURES:
+            endings = ", ".join(f".{name}" for name in reporting.PICTURES)
+            raise UsageError(f"--chart: {options.chart} ends in none of {endings}")
+    must_be_writable(json=options.json, chart=options.chart, report=options.report)
 
     build = words_of_build[0] if len(words_of_build) == 1 else shlex.join(words_of_build)
     trees = [Path(tree).resolve() for tree in options.tree or ["."]]
@@ -191,21 +193,27 @@ def run(options: argparse.Namespace) -> int:
                 baseline=baseline,
                 progress=done,
             )
+            more = reporting.of_validation(work) if options.report else []
     except KeyboardInterrupt:
         raise Interrupted("interrupted") from None
     show(report)
-    found = {
+    found: dict[str, Any] = {
         "models": {query.optimization.name: query.uri for query in request.queries},
         "level": level,
         "effort": max(query.effort for query in request.queries),
         "compiler": compiler,
         "repeat": options.repeat,
     }
+    found |= report.as_json()
     if options.json:
-        text = json.dumps(found | report.as_json(), indent=1)
-        write_whole(options.json, text.encode() + b"\n")
+        write_whole(options.json, json.dumps(found, indent=1).encode() + b"\n")
+    if options.chart or options.report:
+        evaluated = reporting.evaluation.read(found, "policy")
     if options.chart:
-        draw(report, options.chart)
+        write_whole(options.chart, reporting.chart(evaluated, Path(options.chart).suffix[1:]))
+    if options.report:
+        title = f"{', '.join(options.optimizations)}: {' '.join(one.name for one in programs)}"
+        reporting.write(options.report, [evaluated, *more], title)
     for text in report.problems:
         print(f"mlbridge validate: {printable(text)}", file=sys.stderr)
     return FAILED if report.problems else DONE
@@ -327,61 +335,3 @@ def row(one: Comparison) -> list[str]:
         str(one.decisions.made),
         cell(one.compile_time),
     ]
-
-
-def chart_formats() -> list[str]:
-    """Endings that a chart may have."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-    except ImportError:
-        raise CommandError(f"--chart needs matplotlib: {files.extra('validate')}") from None
-    return sorted(FigureCanvasAgg.get_supported_filetypes())
-
-
-def draw(report: Report, path: str) -> None:
-    """Sizes above, of objects or programs; times below, of builds and commands."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 7), layout="constrained")
-    top, bottom = figure.subplots(2, 1)
-    several = len(report.programs) > 1
-    sizes = [
-        (printable(name), ratio)
-        for one in report.programs
-        for name, ratio in ([(one.program.name, one.total)] if several else one.ratios.items())
-        if one.compared
-    ]
-    sizes.sort(key=lambda item: item[1])
-    shown = [100 * (ratio - 1) for _, ratio in sizes]
-    top.bar(range(len(sizes)), shown, color=["tab:green" if y <= 0 else "tab:red" for y in shown])
-    if len(sizes) <= 40:
-        top.set_xticks(
-            range(len(sizes)),
-            [name for name, _ in sizes],
-            rotation=40,
-            ha="right",
-            parse_math=False,
-        )
-    if report.size:
-        mean, low, high = (
-            100 * (x - 1) for x in (report.size.mean, report.size.low, report.size.high)
-        )
-        top.axhline(mean, color="black", linestyle="--", label=f"mean {cell(report.size)}")
-        if report.size.count > 1:
-            top.axhspan(low, high, color="lightgray", zorder=0)
-        top.legend(loc="upper left")
-    top.axhline(0, color="black", linewidth=0.8)
-    top.set_ylabel("executable bytes,\n% against the baseline")
-    times = [(f"{one.program.name}: build", one.compile_time) for one in report.programs]
-    times += [(report.named(one, r.command), r.ratio) for one in report.programs for r in one.runs]
-    known = [(printable(name)[:40], ratio) for name, ratio in times if ratio]
-    for height, (_, ratio) in enumerate(known):
-        errors = [[ratio.mean - ratio.low], [ratio.high - ratio.mean]] if ratio.count > 1 else None
-        bottom.errorbar([ratio.mean], [height], xerr=errors, fmt="o", capsize=4)
-    bottom.set_yticks(range(len(known)), [name for name, _ in known], parse_math=False)
-    bottom.margins(y=0.3)
-    bottom.axvline(1, color="black", linewidth=0.8)
-    bottom.set_xlabel("wall time, × the baseline")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=Path(path).suffix[1:], dpi=130)
-    write_whole(path, drawn.getvalue())
