@@ -15,6 +15,7 @@ import page_sources
 import pytest
 from pages import Page, numbers_of
 
+from mlbridge import files
 from mlbridge.cli import main, train
 from mlbridge.elf import code_bytes, executable_bytes
 from mlbridge.ratio import Ratio
@@ -209,7 +210,7 @@ def test_a_training_leaves_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     sys.modules["mlbridge.report.page"].library.cache_clear()
     train.page(str(tmp_path / "training"), said.append)
-    assert "report.html: charts need pip install '.[report]'" in said[0]
+    assert f"report.html: charts need {files.extra('report')}" in said[0]
 
 
 def test_names_are_only_text(tmp_path: Path) -> None:
@@ -301,7 +302,7 @@ def test_without_the_package_that_draws(
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     sys.modules["mlbridge.report.page"].library.cache_clear()
     assert main(["report", str(tmp_path / "report.json"), "-o", str(tmp_path / "p.html")]) == 1
-    assert "charts need pip install '.[report]'" in capsys.readouterr().err
+    assert f"charts need {files.extra('report')}" in capsys.readouterr().err
 
 
 def test_labels_are_what_differs() -> None:
