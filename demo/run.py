@@ -164,7 +164,9 @@ def draw(found: dict[str, Any], results: Sequence[Result], output: Path, whole: 
             builds.append(
                 pages.sizes.Build(name, pages.sizes.read(after), pages.sizes.read(before))
             )
-        pages.write(output / "report.html", [evaluated, *builds], "make demo")
+        recordings = sorted(output.glob("programs/*/onnx/decisions/*.mlbrec"))
+        decided = [pages.decisions.read(recordings, "the model")] if recordings else []
+        pages.write(output / "report.html", [evaluated, *builds, *decided], "make demo")
 
 
 def run(

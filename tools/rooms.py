@@ -49,7 +49,9 @@ RULE: dict[str, tuple[str, ...]] = {
     "mlbridge.corpus": ("mlbridge",),
     "mlbridge.rewards": ("mlbridge",),
     "mlbridge.gym": ("mlbridge", "mlbridge.corpus", "mlbridge.rewards", "mlbridge.vocabulary"),
-    "mlbridge.training": ("mlbridge", "mlbridge.corpus", "mlbridge.rewards", "mlbridge.gym"),
+    "mlbridge.training": (
+        *("mlbridge", "mlbridge.corpus", "mlbridge.gym", "mlbridge.report", "mlbridge.rewards"),
+    ),
     "mlbridge.*": ("mlbridge", "mlbridge.corpus"),
     "mlbridge.cli": ("mlbridge", "mlbridge.*"),
 }

@@ -20,8 +20,8 @@ from ..recording import MAGIC
 from . import decisions, evaluation, sizes, training
 from .page import PICTURES, Figure, library, page, picture
 
-__all__ = ["PICTURES", "chart", "evaluation", "labels", "library", "of_validation", "read", "sizes"]
-__all__ += ["write"]
+__all__ = ["PICTURES", "chart", "decisions", "evaluation", "labels", "library", "of_validation"]
+__all__ += ["read", "sizes", "write"]
 SECTIONS = (
     *evaluation.SECTIONS,
     *sizes.SECTIONS,

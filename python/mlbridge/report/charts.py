@@ -65,11 +65,18 @@ def tips(*columns: tuple[str, str, str]) -> list[Spec]:
     ]
 
 
-DECISION = tips(
-    *(("unit", "", ""), ("step", "step", "d"), ("name", "choice", ""), ("score", "score", ".4~g")),
-    *(("second", "next best", ".4~g"), ("reward", "reward", ".4~g"), ("change", "change", "+.2%")),
-    ("ms", "milliseconds", ".4~g"),
-)
+def told(rows: Rows) -> list[Spec]:
+    """What is shown of a decision: all that is known of some."""
+    columns = (
+        *(("unit", "", ""), ("step", "step", "d"), ("name", "choice", "")),
+        *(
+            ("score", "score", ".4~g"),
+            ("second", "next best", ".4~g"),
+            ("reward", "reward", ".4~g"),
+        ),
+        *(("change", "change", "+.2%"), ("ms", "milliseconds", ".4~g")),
+    )
+    return tips(*(c for c in columns if any(row[c[0]] is not None for row in rows)))
 
 
 def logarithmic(rows: Rows, column: str) -> Spec:
@@ -89,22 +96,24 @@ def changes(rows: Rows, ways: Sequence[str], title: str, among: Sequence[str] = 
     shared = {
         "y": field("name", "nominal", sort=names),
         "yOffset": field("way", "nominal", sort=list(ways)),
-        "tooltip": tips(
-            *(("name", "", ""), ("way", "", ""), ("ratio", "ratio", ".4f")),
-            *(("low", "from", ".4f"), ("high", "to", ".4f")),
-        ),
     }
+    known = (("name", "", ""), ("way", "", ""), ("ratio", "ratio", ".4f"))
     bars = {
-        "mark": {"type": "bar", "aria": True},
+        "mark": "bar",
         "encoding": {
             "x": field("ratio %", "quantitative", title),
             "color": colored(ways, "way", among),
+            "tooltip": tips(*known),
         },
     }
     lines = {
         "transform": [{"filter": "isValid(datum.low)"}],
         "mark": {"type": "rule", "color": "currentColor", "strokeWidth": 1.5},
-        "encoding": {"x": field("low %", "quantitative", title), "x2": {"field": "high %"}},
+        "encoding": {
+            "x": field("low %", "quantitative", title),
+            "x2": {"field": "high %"},
+            "tooltip": tips(*known, ("low", "from", ".4f"), ("high", "to", ".4f")),
+        },
     }
     zero = {
         "data": {"values": [{"zero": 0}]},
@@ -192,7 +201,7 @@ def timeline(rows: Rows, names: Sequence[str], effect: str | None) -> Spec:
             "x": field("time", "quantitative", "seconds"),
             "y": field("name", "nominal", sort=[short[name] for name in names]),
             "color": color if most else {"value": COLORS[0]},
-            "tooltip": DECISION,
+            "tooltip": told(rows),
         },
     )
 
@@ -206,7 +215,7 @@ def scores(rows: Rows) -> Spec:
         "encoding": {
             "x": x,
             "y": field("score", "quantitative", "score", scale=zero),
-            "tooltip": DECISION,
+            "tooltip": told(rows),
         },
     }
     lines = {
@@ -231,7 +240,7 @@ def latencies(rows: Rows) -> Spec:
         encoding={
             "x": field("time", "quantitative", "seconds"),
             "y": field("ms", "quantitative", "milliseconds", scale=logarithmic(rows, "ms")),
-            "tooltip": DECISION,
+            "tooltip": told(rows),
         },
     )
 

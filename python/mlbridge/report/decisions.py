@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidModel
+from ..errors import Code, InvalidModel
 from ..reading import read_json, shortly
 from ..recording import Record, Recording
 from . import charts
@@ -114,15 +114,13 @@ class Trials:
 def read(paths: Sequence[Path], name: str) -> Recorded:
     """The recordings as one. Raises InvalidModel for what is none; damage is a remark."""
     found = Recorded(name)
-    began: list[float] = []
-    models: dict[str, None] = {}
-    for path in paths:
-        recording = Recording(path)
-        began.append(recording.began)
-        models[recording.model] = None
-        _Reader(found, recording, recording.began - began[0]).run()
+    recordings = sorted(map(Recording, paths), key=lambda recording: recording.began)
+    for recording in recordings:
+        _Reader(found, recording, recording.began - recordings[0].began).run()
         if recording.damage:
-            found.remarks.append(f"{path.name}: {recording.damage}; the decisions before are shown")
+            file = Path(recording.path).name
+            found.remarks.append(f"{file}: {recording.damage}; the decisions before are shown")
+    models = dict.fromkeys(recording.model for recording in recordings)
     files = f"{len(paths)} recordings" if len(paths) > 1 else "a recording"
     some = ", ".join([short_uri(model) for model in models][:3]) + (
         ", …" if len(models) > 3 else ""
@@ -157,10 +155,9 @@ class _Reader:
             elif record.kind == "error":
                 self._unanswered.pop(record.fields["number"], None)
                 text = str(record.fields["message"])
-                kind = (
-                    str(record.fields["code"]),
-                    text if len(found.failures) < MOST_KINDS else OTHERS,
-                )
+                if len(found.failures) >= MOST_KINDS:
+                    text = OTHERS
+                kind = Code(record.fields["code"]).name, text
                 found.failures[kind] += 1
             elif record.kind == "reward":
                 if (last := self._last.get(record.stream)) is not None:
@@ -170,8 +167,7 @@ class _Reader:
                     )
             elif record.kind == "end":
                 self._last.pop(record.stream, None)
-                code = int(record.fields["code"])
-                found.outcomes["success" if code == 0 else f"code {code}"] += 1
+                found.outcomes[Code(record.fields["code"]).name] += 1
 
     def _decided(self, reply: Record) -> None:
         request, size = self._unanswered.pop(reply.fields["number"], (None, math.nan))
@@ -180,6 +176,7 @@ class _Reader:
         found, fields = self._found, request.fields
         self._last[request.stream] = len(found)
         choice, score, second = self._chosen(reply.tensors)
+        agent = str(fields["agent"])
         found.time.append(request.time + self._shift)
         wait = float(reply.fields.get("wait", reply.time - request.time))
         found.wait.append(wait if 0 <= wait < 1e9 else 0.0)
@@ -191,9 +188,9 @@ class _Reader:
             (found.after, math.nan),
         ):
             column.append(value)
-        found.choice.append(found.choices.number(choice))
+        found.choice.append(found.choices.number(f"{agent}: {choice}" if agent else choice))
         found.unit.append(found.units.number(str(fields["context"])))
-        found.agent.append(found.agents.number(str(fields["agent"])))
+        found.agent.append(found.agents.number(agent))
         found.step.append(min(int(fields["step"]), 1 << 62))
 
     def _chosen(self, outputs: Mapping[str, NDArray[Any]]) -> tuple[str, float, float]:
@@ -330,7 +327,7 @@ def _latency_table(found: Recorded) -> Table:
     wait, agent = 1e3 * found.column("wait"), np.array(found.agent)
     quantiles = {"min": 0.0, "median": 0.5, "95 %": 0.95, "99 %": 0.99, "max": 1.0}
     columns = [Column("agent"), Column("decisions")]
-    columns += [*(Column(f"{name}, ms", ".3f") for name in quantiles), Column("sum, s", ".3f")]
+    columns += [*(Column(f"{name}, ms", ".4g") for name in quantiles), Column("sum, s", ".4g")]
 
     def line(name: str, values: Numbers) -> list[Cell]:
         found = np.quantile(values, list(quantiles.values())).tolist()
@@ -363,7 +360,7 @@ def _groups(found: Recorded, column: str, names: Sequence[str], title: str) -> T
     if not np.isnan(change).all():
         columns.append(Column(f"change of {found.measure}", "+,.0f"))
         values.append(summed(change))
-    columns.append(Column("waiting, ms", ",.2f"))
+    columns.append(Column("waiting, ms", ".4g"))
     values.append(1e3 * summed(found.column("wait")))
     rows: list[list[Cell]] = [
         [names[at] or "(none)", int(count[at]), *(float(value[at]) for value in values)]
@@ -388,7 +385,7 @@ def _listed(found: Recorded) -> Table:
         Column("reward", ".4g"),
         Column(f"{found.measure} before", ",.0f"),
         Column("after", ",.0f"),
-        Column("latency, ms", ".3f"),
+        Column("latency, ms", ".4g"),
     ]
     units, choices = found.units.names, found.choices.names
     rows = [
@@ -419,11 +416,10 @@ def decisions(sources: Sequence[Any]) -> Iterable[Part]:
     """A timeline, latencies and sums of each recording."""
     for found in _of(sources):
         several = f"{found.name}: " if len(_of(sources)) > 1 else ""
-        ended = ", ".join(f"{count:,} ended with {how}" for how, count in found.outcomes.items())
-        failed = sum(found.failures.values())
+        ended = ", ".join(f"{count:,} {how}" for how, count in found.outcomes.items())
         yield (
-            f"{several}{len(found):,} decisions, {failed:,} failed requests, {found.episodes:,} "
-            f"episodes{', of which ' + ended if ended else ''}, about "
+            f"{several}{len(found):,} decisions, {sum(found.failures.values()):,} failed requests, "
+            f"{found.episodes:,} episodes ({ended or 'none ended'}), "
             f"{len(found.units.names):,} units."
         )
         yield from found.remarks

@@ -19,6 +19,7 @@ from .page import Cell, Column, Figure, Interval, Part, Section, Table, short_ur
 VALIDATION, DEMO, VERSION = "mlbridge-validation", "mlbridge-demo", 1
 #: Objects in a chart.
 MOST = 40
+BUILD = "build"  #: what is timed of every program
 _DEMO_WAYS = {
     "oz": "-Oz",
     "o2": "-O2",
@@ -59,6 +60,16 @@ class Program:
     objects: Sequence[Object] = ()
     spills: tuple[float, float, Interval | None] | None = None
     size: Interval | None = None
+
+    def means(self, alone: bool) -> Iterable[tuple[str, Interval]]:
+        """What its means are of. If it is the only program, its evaluation has some of them."""
+        for timed in self.timed:
+            if timed.ratio and not (alone and timed.name == BUILD):
+                yield timed.name, timed.ratio
+        if self.size and not alone:
+            yield "executable bytes of objects", self.size
+        if self.spills and self.spills[2]:
+            yield "spills of files", self.spills[2]
 
 
 @dataclass(frozen=True)
@@ -156,7 +167,7 @@ def _validation(found: Any, name: str) -> Evaluation:
                 {way: int(_above(one[f"{way}_bytes"])) for way in ways},
                 int(_above(one["decisions"])),
                 int(_above(one["identical"])),
-                [Timed("build", seconds, _interval(one["compile"])), *timed],
+                [Timed(BUILD, seconds, _interval(one["compile"])), *timed],
                 [
                     Object(str(o["path"]), {way: int(_above(o[f"{way}_bytes"])) for way in ways})
                     for o in one["objects"]
@@ -196,7 +207,7 @@ def _demo(found: Any, name: str) -> Evaluation:
                 {label: int(_above(one[f"{way}_text"])) for way, label in _DEMO_WAYS.items()},
                 int(_above(one["decisions"])),
                 bool(one["output_identical"]) and bool(one["objects_identical"]),
-                [Timed("build", timed)],
+                [Timed(BUILD, timed)],
             )
         )
     engines = [
@@ -325,7 +336,7 @@ def _object_table(one: Evaluation, objects: Sequence[tuple[str, Object]]) -> Tab
     return Table(caption, [*columns, Column("ratio", ".4f")], rows)
 
 
-def _beside(first: Evaluation, second: Evaluation) -> Iterable[list[Cell]]:
+def _beside(first: Evaluation, second: Evaluation) -> Iterable[tuple[str, str, Interval]]:
     """The second's policies over the first's, paired by program, or by object of the only one."""
     known = {p.name: p for p in first.programs}
     pairs = [(known[p.name], p) for p in second.programs if p.name in known]
@@ -338,47 +349,29 @@ def _beside(first: Evaluation, second: Evaluation) -> Iterable[list[Cell]]:
             what = "executable bytes, by object"
         ratio = Ratio.of(after / before for before, after in found if before and after)
         if ratio and (mean := _interval(ratio.as_json())):
-            yield [f"{way}, {second.name} / {first.name}", what, mean, mean.count]
+            yield f"{way}, {second.name} / {first.name}", what, mean
 
 
 def policies(sources: Sequence[Any]) -> Iterable[Part]:
-    """All means with their intervals."""
+    """All means with their intervals; those of single programs among several are not drawn."""
     evaluations = _of(sources)
-    rows: list[list[Cell]] = []
+    drawn: list[tuple[str, str, Interval]] = []
+    more: list[tuple[str, str, Interval]] = []
     for one in evaluations:
         for what, means in (("executable bytes", one.size), ("compile time", one.compile)):
-            rows += [
-                [one.label(way, evaluations), what, mean, mean.count] for way, mean in means.items()
-            ]
-        for program in one.programs:
-            rows += [
-                [
-                    f"{one.label(one.ways[1], evaluations)}: {program.name}",
-                    timed.name,
-                    timed.ratio,
-                    timed.ratio.count,
-                ]
-                for timed in program.timed
-                if timed.ratio and (len(one.programs) > 1 or timed.name != "build")
-            ]
-            if program.size and len(one.programs) > 1:
-                name = f"{one.label(one.ways[1], evaluations)}: {program.name}"
-                rows.append([name, "executable bytes of objects", program.size, program.size.count])
-            if program.spills and program.spills[2]:
-                name = f"{one.label(one.ways[1], evaluations)}: {program.name}"
-                rows.append([name, "spills of files", program.spills[2], program.spills[2].count])
+            drawn += [(one.label(way, evaluations), what, mean) for way, mean in means.items()]
+        alone = len(one.programs) == 1
+        for p in one.programs:
+            name = f"{one.label(one.ways[1], evaluations)}: {p.name}"
+            (drawn if alone else more).extend((name, what, mean) for what, mean in p.means(alone))
     for first, second in pairwise(evaluations):
-        rows += _beside(first, second)
-    chosen = [row for row in rows if ": " not in str(row[0])]
-    data = [
-        _row(f"{row[0]}, {row[1]}", str(row[1]), row[2])
-        for row in chosen
-        if isinstance(row[2], Interval)
-    ]
-    whats = list(dict.fromkeys(row["way"] for row in data))
+        drawn += _beside(first, second)
     yield Figure(
         "Geometric means of ratios; the lines are 95 % intervals, by the bootstrap",
-        charts.means(data, whats),
+        charts.means(
+            [_row(f"{name}, {what}", what, mean) for name, what, mean in drawn],
+            list(dict.fromkeys(what for _, what, _ in drawn)),
+        ),
     )
     columns = [
         Column("policy"),
@@ -386,9 +379,9 @@ def policies(sources: Sequence[Any]) -> Iterable[Part]:
         Column("mean [95 % interval]", ".4f"),
         Column("values"),
     ]
-    yield Table(
-        f"Means over {evaluations[0].first} and their intervals; below 1 is better", columns, rows
-    )
+    rows = [(*row, row[2].count) for row in (*drawn, *more)]
+    caption = f"Means over {evaluations[0].first} and their intervals; below 1 is better"
+    yield Table(caption, columns, rows)
 
 
 def times(sources: Sequence[Any]) -> Iterable[Part]:
@@ -399,7 +392,7 @@ def times(sources: Sequence[Any]) -> Iterable[Part]:
         names = dict(zip(one.ways, one.labels(evaluations), strict=True))
         for p in one.programs:
             for timed in p.timed:
-                called = p.name if timed.name == "build" else f"{p.name}: {timed.name}"
+                called = p.name if timed.name == BUILD else f"{p.name}: {timed.name}"
                 data += [
                     {"name": called, "way": names[way], "value": value}
                     for way, values in timed.seconds.items()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,8 @@ from ..claiming import claim
 from ..errors import Busy, Error, InvalidArgument, InvalidModel
 from ..outputs import replace_whole
 from ..reading import parse_json, read_text, shortly
+from ..report.page import Figure, picture
+from ..report.training import Training, curves
 
 TRAINING, SEARCH = "training", "search"
 SETTINGS, PROGRESS, CHECKPOINT = "settings.json", "progress.jsonl", "checkpoint"
@@ -134,29 +135,7 @@ def write_json(path: Path, value: Any) -> None:
 def plot(
     rows: list[Row], path: Path, title: str, beside: Mapping[str, Mapping[str, float]] | None = None
 ) -> None:
-    """The learning curve, with lines for the figures of other policies."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    steps = [row["steps"] for row in rows]
-    axes.plot(steps, [row["reward"] for row in rows], label="reward of an episode, mean")
-    styles = {"random": ":", "-Oz": "--"}
-    for name, figures in (beside or {}).items():
-        if (reward := figures.get("reward")) is not None:
-            axes.axhline(reward, color="C0", linestyle=styles.get(name, "-."), linewidth=1,
-                         label=f"reward, {name}")  # fmt: skip
-    if any("over_oz" in row for row in rows):
-        other = axes.twinx()
-        ratios = [row.get("over_oz", math.nan) for row in rows]
-        other.plot(steps, ratios, "C1", label="bytes over -Oz")
-        for name, figures in (beside or {}).items():
-            if (ratio := figures.get("over_oz")) is not None:
-                other.axhline(ratio, color="C1", linestyle=styles.get(name, "-."), linewidth=1,
-                              label=f"bytes, {name}")  # fmt: skip
-        other.set_ylabel("bytes over -Oz, geometric mean")
-    axes.set_xlabel("steps")
-    axes.set_ylabel("reward")
-    axes.set_title(title)
-    figure.legend(loc="outside lower center", ncols=2)
-    figure.savefig(path)
+    """The learning curves, with lines for the figures of other policies. NotFound if the package
+    that draws is missing."""
+    charts = curves([Training(title, rows, beside or {})])
+    replace_whole(path, picture([one for one in charts if isinstance(one, Figure)], "png"))
