@@ -215,14 +215,14 @@ Expected<TensorView> Runner::State::resize(Input &input, Span<const int64_t> sha
       return lost(s);
     view = input.scratch.view();
   } else {
-    Expected<TensorView> resized = makeError(Code::Internal, "");
+    Shape withBatch;
     if (input.port->batch) {
-      Shape withBatch{1};
+      withBatch.push_back(1);
       withBatch.insert(withBatch.end(), shape.begin(), shape.end());
-      resized = runner->resize(static_cast<size_t>(input.port->model), withBatch);
-    } else {
-      resized = runner->resize(static_cast<size_t>(input.port->model), shape);
     }
+    const Expected<TensorView> resized =
+        runner->resize(static_cast<size_t>(input.port->model),
+                       input.port->batch ? Span<const int64_t>(withBatch) : shape);
     if (!resized)
       return lost(resized.status());
     view = inCallersRank(*resized, input.port->batch);

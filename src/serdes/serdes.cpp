@@ -201,7 +201,7 @@ Status Codec::decodeAround(Span<const uint8_t> message, Span<const ExternalSpan>
   return decode(message, sink);
 }
 
-Status checkViews(const std::string &serdes, Span<const TensorSpec> specs,
+Status checkViews(std::string_view serdes, Span<const TensorSpec> specs,
                   Span<const TensorView> tensors) {
   const auto wrong = [&](const std::string &why) {
     return makeError(Code::InvalidArgument, serdes, ": ", why);

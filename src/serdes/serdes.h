@@ -72,7 +72,7 @@ public:
 };
 
 /// Checks what encode demands of its caller. Errors: InvalidArgument.
-Status checkViews(const std::string &serdes, Span<const TensorSpec> specs,
+Status checkViews(std::string_view serdes, Span<const TensorSpec> specs,
                   Span<const TensorView> tensors);
 
 /// The first byte that is neither 0 nor 1, or `count`.
