@@ -17,7 +17,9 @@ from install_package import main as build_package
 
 VENV = BUILD / "venv-train"
 PYTHON = VENV / "bin" / "python"
-REQUIREMENTS = [ROOT / "tools" / "requirements" / f"{n}.txt" for n in ("run", "test", "train")]
+REQUIREMENTS = [
+    ROOT / "tools" / "requirements" / f"{n}.txt" for n in ("run", "test", "docs", "train")
+]
 
 
 def prepare() -> None:

@@ -31,6 +31,7 @@ suppress_warnings = ["misc.highlighting_failure"]  # of JSON with … in it
 
 html_theme = "furo"
 html_title = f"MLBridge {release}"
+pygments_dark_style = "github-dark"
 html_static_path = ["custom.css"]
 html_css_files = ["custom.css"]
 html_extra_path = ["start"]
