@@ -68,13 +68,14 @@ def tips(*columns: tuple[str, str, str]) -> list[Spec]:
 def told(rows: Rows) -> list[Spec]:
     """What is shown of a decision: all that is known of some."""
     columns = (
-        *(("unit", "", ""), ("step", "step", "d"), ("name", "choice", "")),
-        *(
-            ("score", "score", ".4~g"),
-            ("second", "next best", ".4~g"),
-            ("reward", "reward", ".4~g"),
-        ),
-        *(("change", "change", "+.2%"), ("ms", "milliseconds", ".4~g")),
+        ("unit", "", ""),
+        ("step", "step", "d"),
+        ("name", "choice", ""),
+        ("score", "score", ".4~g"),
+        ("second", "next best", ".4~g"),
+        ("reward", "reward", ".4~g"),
+        ("change", "change", "+.2%"),
+        ("ms", "milliseconds", ".4~g"),
     )
     return tips(*(c for c in columns if any(row[c[0]] is not None for row in rows)))
 
