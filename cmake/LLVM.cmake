@@ -49,12 +49,14 @@ function(mlbridge_llvm_objects name)
   endforeach()
 endfunction()
 
-# mlbridge_llvm_plugin(NAME SOURCES... [LIBS libs] [OBJECTS names] [VERSIONS versions] [INSTALL]): NAME.so for LLVM 22 and
+# mlbridge_llvm_plugin(NAME SOURCES... [LIBS libs] [OBJECTS names] [VERSIONS versions] [INSTALL] [DISTRIBUTION name]):
+# NAME.so for LLVM 22 and
 # NAME-19.so for 19, as VERSIONS says (22), each of which exports LLVM's entry point and nothing else, and takes LLVM's
 # symbols from the process that loads it. INSTALL: it is installed, and part of a wheel, unless MLBRIDGE_LLVM_PLUGINS
-# leaves it out; unless stated, its versions are those in the folder's optimization.toml.
+# leaves it out; unless stated, its versions are those in the folder's optimization.toml, and its distribution is that of
+# LLVM's plugins of that version.
 function(mlbridge_llvm_plugin name)
-  cmake_parse_arguments(arg "INSTALL" "" "LIBS;OBJECTS;VERSIONS" ${ARGN})
+  cmake_parse_arguments(arg "INSTALL" "DISTRIBUTION" "LIBS;OBJECTS;VERSIONS" ${ARGN})
   if(NOT arg_VERSIONS AND arg_INSTALL)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS optimization.toml)
     file(STRINGS optimization.toml line REGEX "^versions" LIMIT_COUNT 1)
@@ -91,7 +93,11 @@ function(mlbridge_llvm_plugin name)
         set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
         install(TARGETS ${target} LIBRARY DESTINATION ${MLBRIDGE_COMPONENT_DIR} COMPONENT ${component} OPTIONAL)
       endif()
-      set_property(GLOBAL APPEND PROPERTY MLBRIDGE_PLUGINS ${target})
+      if(arg_DISTRIBUTION)
+        mlbridge_distribute(${target} plugins ${arg_DISTRIBUTION})
+      else()
+        mlbridge_distribute(${target} plugins llvm${version})
+      endif()
     endif()
   endforeach()
 endfunction()

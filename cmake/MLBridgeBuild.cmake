@@ -101,10 +101,23 @@ function(mlbridge_test name)
   endif()
 endfunction()
 
-# mlbridge_component(NAME SOURCES... [LIBS libs]): a shared object libNAME.so that exports
+# mlbridge_distribute(TARGET FOLDER DISTRIBUTION): the target's file is in this folder of the package `mlbridge`, in the
+# wheel of this distribution, which is an install component: `python` is the main one, the others have their metadata in
+# python/distributions.
+function(mlbridge_distribute target folder distribution)
+  if(SKBUILD OR MLBRIDGE_BUILD_PYTHON)
+    install(TARGETS ${target} LIBRARY DESTINATION mlbridge/${folder} COMPONENT ${distribution} NAMELINK_SKIP)
+    set_property(GLOBAL APPEND PROPERTY MLBRIDGE_DISTRIBUTED ${target})
+  endif()
+endfunction()
+
+# mlbridge_component(NAME SOURCES... [LIBS libs] [DISTRIBUTION name]): a shared object libNAME.so that exports
 # mlb_component_entry and nothing else; installed, and part of a wheel.
 function(mlbridge_component name)
-  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "DISTRIBUTION" "LIBS" ${ARGN})
+  if(NOT arg_DISTRIBUTION)
+    set(arg_DISTRIBUTION python)
+  endif()
   add_library(${name} MODULE ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE mlbridge_flags ${arg_LIBS})
@@ -116,5 +129,6 @@ function(mlbridge_component name)
   set_target_properties(${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${MLBRIDGE_COMPONENT_OUTPUT}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/component.map)
   install(TARGETS ${name} LIBRARY DESTINATION ${MLBRIDGE_COMPONENT_DIR} COMPONENT components)
+  mlbridge_distribute(${name} components ${arg_DISTRIBUTION})
   set_property(GLOBAL APPEND PROPERTY MLBRIDGE_COMPONENTS ${name})
 endfunction()

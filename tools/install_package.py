@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Builds the Python packages, with components and compiler plugins, into build/wheels, and installs
-them into build/venv.
+"""Builds the wheels of all distributions into build/wheels, and installs them into build/venv.
 
     tools/install_package.py
 
@@ -22,11 +21,14 @@ from pathlib import Path
 
 from common import BUILD, PYTHON, ROOT, run_logged
 
+import distributions
+
 STAMP = BUILD / ".package-stamp"
 LOG = BUILD / "package.log"
 WHEELS = BUILD / "wheels"
 PIP: tuple[str | Path, ...] = (PYTHON, "-m", "pip", "--disable-pip-version-check", "-v")
-INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
+BUILT = BUILD / "cmake/package"  # as deep as the presets' folders: ccache has what these compiled
+INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "tools/distributions.py")
 FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models", "compat/python")
 CI_COMPILER = "12"
 SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
@@ -34,10 +36,10 @@ SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
 
 @dataclass(frozen=True)
 class Parts:
-    """What is built: the folders of Python packages, CMake's options for the first of them, and the
-    Debian packages that it is made for."""
+    """What is built: the distributions beside the main one, CMake's options for all, and the Debian
+    packages that they are made for."""
 
-    folders: tuple[str, ...]
+    add_ons: tuple[str, ...]
     options: dict[str, str]
     libraries: tuple[str, ...]
 
@@ -45,16 +47,17 @@ class Parts:
 DEMO, ALL = "demo", "all"
 PARTS = {
     DEMO: Parts(
-        (".",),
+        ("llvm22",),
         {
-            **{f"MLBRIDGE_{part}": "OFF" for part in ("JSON", "PROTOBUF", "GRPC", "MLIR", "GCC")},
+            "MLBRIDGE_JSON": "OFF",
+            "MLBRIDGE_LLVM": "ON",
             "MLBRIDGE_LLVM_PLUGINS": "mlbridge-phase-ordering",
         },
         ("llvm-22-dev",),
     ),
     ALL: Parts(
-        (".", "compat/python"),
-        {},
+        tuple(distributions.ADD_ONS),
+        {f"MLBRIDGE_{part}": "ON" for part in ("PROTOBUF", "GRPC", "LLVM", "MLIR", "GCC")},
         (
             "llvm-22-dev",
             "llvm-19-dev",
@@ -117,21 +120,26 @@ def warnings() -> dict[str, str]:
     return {"MLBRIDGE_WERROR": "ON"} if version.stdout.strip() == CI_COMPILER else {}
 
 
-def build(parts: str, folder: str) -> int:
-    """Makes the wheel of one Python package, and installs it."""
-    options = (PARTS[parts].options | warnings()).items() if folder == "." else ()
+def build(parts: str) -> int:
+    """Makes the wheels, and installs them."""
+    options = PARTS[parts].options | warnings()
     make: list[str | Path] = [
         *(*PIP, "wheel", "--no-build-isolation", "--no-deps", "-w", WHEELS),
-        *(f"--config-settings=cmake.define.{name}={value}" for name, value in options),
-        ROOT / folder,
+        f"--config-settings=build-dir={BUILT}",
+        *(f"--config-settings=cmake.define.{name}={value}" for name, value in options.items()),
+        ROOT / distributions.MAIN,
     ]
-    before = set(WHEELS.glob("*.whl"))
     # By the names that presets call them, so that ccache has their results for these as well.
-    if code := run_logged(LOG, *make, seconds=3600, env={"CC": "cc", "CXX": "c++"}):
+    code = run_logged(LOG, *make, seconds=3600, env={"CC": "cc", "CXX": "c++"})
+    code = code or distributions.pack(LOG, BUILT, PARTS[parts].add_ons, WHEELS)
+    if code := code or (distributions.pack_compat(LOG, WHEELS) if parts == ALL else 0):
         return code
     Stamp(parts, "").write()  # from here on the other parts are gone, or these are there
+    # The main one first: what was installed of it before 0.2 had the files of the others, too.
+    main, others = set(WHEELS.glob("ml_compiler_bridge-*.whl")), set(WHEELS.glob("*.whl"))
     install = [*PIP, "install", "--no-deps", "--force-reinstall"]
-    return run_logged(LOG, *install, *set(WHEELS.glob("*.whl")) - before, seconds=3600)
+    code = run_logged(LOG, *install, *main, seconds=3600)
+    return code or run_logged(LOG, *install, *sorted(others - main), seconds=3600)
 
 
 def main(wanted: str = ALL) -> int:
@@ -149,10 +157,7 @@ def main(wanted: str = ALL) -> int:
         Stamp(there.parts, "").write()
     shutil.rmtree(WHEELS, ignore_errors=True)
     LOG.write_text("")
-    code = 0
-    for folder in PARTS[parts].folders:
-        code = code or build(parts, folder)
-    if code != 0:
+    if code := build(parts):
         lines = LOG.read_text(errors="replace").splitlines()
         print("\n".join(lines[-60:]))
         print(f"building the Python package failed; the whole log is {LOG}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""mlbridge-compat: a distribution of its own, which is refused beside the one of 2024; and what
-pkg-config says of the library."""
+"""ml-compiler-bridge-compat: a distribution of its own, which is refused beside the one of 2024;
+and what pkg-config says of the library."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def python(*arguments: str, beside: bool) -> subprocess.CompletedProcess[str]:
 def test_beside_the_published_package_it_is_refused() -> None:
     done = python("-c", "import CompilerInterface", beside=False)
     assert done.returncode == 1
-    assert "ImportError: mlbridge-compat takes the place of compilerinterface" in done.stderr
+    assert "ml-compiler-bridge-compat takes the place of compilerinterface" in done.stderr
     assert "pip uninstall compilerinterface" in done.stderr
     assert python("-c", "import CompilerInterface", beside=True).returncode == 0
 
 
 def test_the_doctor_sees_both() -> None:
     checks = json.loads(python("-m", "mlbridge", "doctor", "--json", beside=False).stdout)["checks"]
-    (check,) = [check for check in checks if check["part"] == "mlbridge-compat"]
+    (check,) = [check for check in checks if check["part"] == "ml-compiler-bridge-compat"]
     assert not check["ok"] and not check["required"]
     assert check["fix"] == "pip uninstall compilerinterface"
 
 
 def test_its_wheel_is_pure_python() -> None:
-    (wheel,) = (ROOT / "build" / "wheels").glob("mlbridge_compat-*.whl")
-    assert wheel.name == "mlbridge_compat-0.1.0-py3-none-any.whl"
+    (wheel,) = (ROOT / "build" / "wheels").glob("ml_compiler_bridge_compat-*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
     names = [n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n]
     assert sorted(names) == [f"CompilerInterface/{name}" for name in sorted(FILES)]
 

@@ -151,7 +151,7 @@ Fast storeScalar(PyObject *value, ElementType type, void *data) {
     return Fast::OutOfRange;
   }
   if (kind == &PyFloat_Type && isFloat(type)) {
-    const double number = PyFloat_AS_DOUBLE(value);
+    const double number = PyFloat_AsDouble(value);
     if (type == ElementType::Float64) {
       *static_cast<double *>(data) = number;
       return Fast::Stored;
@@ -209,8 +209,7 @@ Status Storing::strings(PyObject *value) {
   for (size_t i = 0; i < view->count; ++i)
     if (!from[i] || !fromPython(from[i], to[i])) {
       PyErr_Clear();
-      return refuse("an element of type " +
-                    std::string(from[i] ? Py_TYPE(from[i])->tp_name : "None"));
+      return refuse("an element of type " + (from[i] ? typeName(from[i]) : "None"));
     }
   return Status();
 }
@@ -305,7 +304,7 @@ Status Storing::store(PyObject *value) {
   try {
     return hasStrings ? strings(value) : numbers(value);
   } catch (nb::python_error &error) {
-    return refuse(std::string(Py_TYPE(value)->tp_name) + " (" + shown(error.value()) + ")");
+    return refuse(typeName(value) + " (" + shown(error.value()) + ")");
   }
 }
 
@@ -319,8 +318,9 @@ Array newStrings(const TensorView &tensor) {
   auto *to = static_cast<PyObject **>(PyArray_DATA(arrayOf(array)));
   auto *from = static_cast<const std::string *>(tensor.data);
   for (size_t i = 0; i < tensor.count; ++i) {
-    PyObject *text = nb::cast(from[i]).release().ptr();
-    Py_XSETREF(to[i], text);
+    PyObject *const before = to[i];
+    to[i] = nb::cast(from[i]).release().ptr();
+    Py_XDECREF(before);
   }
   return nb::borrow<Array>(array);
 }

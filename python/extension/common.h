@@ -44,6 +44,9 @@ bool fromPython(PyObject *object, std::string &text);
 /// str(object) for a message; surrogates that stand for nothing become \ud800. Never fails.
 std::string shown(nb::handle object);
 
+/// The name of an object's type. Of the stable interface, which knows no tp_name.
+std::string typeName(nb::handle object);
+
 /// mlbridge.Status.
 class PyStatus : public nb::object {
   NB_OBJECT_DEFAULT(PyStatus, nb::object, "mlbridge.errors.Status", isAny)

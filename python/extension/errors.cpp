@@ -27,7 +27,7 @@ Status takePythonError(const char *what) {
     nb::object text = nb::module_::import_("mlbridge.errors").attr("_describe")(what, error);
     message += shown(text);
   } catch (nb::python_error &broken) { // a broken __str__ or logging handler
-    message += Py_TYPE(error.ptr())->tp_name;
+    message += typeName(error);
     broken.discard_as_unraisable("mlbridge: describing an exception");
   }
   return {Code::PolicyFailed, message};
@@ -41,7 +41,7 @@ PyStatus statusObject(const Status &status) {
 
 bool fromPython(PyObject *object, std::string &text) {
   if (!PyUnicode_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "expected str, got %.100s", Py_TYPE(object)->tp_name);
+    PyErr_Format(PyExc_TypeError, "expected str, got %.100s", typeName(object).c_str());
     return false;
   }
   Py_ssize_t size = 0;
@@ -53,9 +53,13 @@ bool fromPython(PyObject *object, std::string &text) {
   PyObject *bytes = PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape");
   if (!bytes)
     return false;
-  text.assign(PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
+  text.assign(PyBytes_AsString(bytes), static_cast<size_t>(PyBytes_Size(bytes)));
   Py_DECREF(bytes);
   return true;
+}
+
+std::string typeName(nb::handle object) {
+  return nb::cast<std::string>(nb::handle(Py_TYPE(object.ptr())).attr("__name__"));
 }
 
 std::string shown(nb::handle object) {
@@ -67,14 +71,13 @@ std::string shown(nb::handle object) {
   const nb::object bytes = nb::steal<nb::object>(
       str ? PyUnicode_AsEncodedString(str.ptr(), "utf-8", "backslashreplace") : nullptr);
   if (bytes)
-    return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+    return {PyBytes_AsString(bytes.ptr()), static_cast<size_t>(PyBytes_Size(bytes.ptr()))};
   PyErr_Clear();
-  return Py_TYPE(object.ptr())->tp_name;
+  return typeName(object);
 }
 
 void refuseType(const std::string &what, const char *expected, nb::handle value) {
-  throw nb::type_error(
-      (what + ": expected " + expected + ", got " + Py_TYPE(value.ptr())->tp_name).c_str());
+  throw nb::type_error((what + ": expected " + expected + ", got " + typeName(value)).c_str());
 }
 
 Duration durationOf(nb::handle duration) {

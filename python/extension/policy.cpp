@@ -200,7 +200,7 @@ Expected<std::vector<PyObject *>> valuesOf(PyObject *answer, const Signature &si
   if (signature.outputs.empty() && answer == Py_None)
     return std::vector<PyObject *>();
   return failed({Code::PolicyFailed, "expected a mapping with the outputs " + names(signature) +
-                                         ", got " + Py_TYPE(answer)->tp_name});
+                                         ", got " + typeName(answer)});
 }
 
 Status storeOutputs(PyObject *answer, const Signature &signature, Target &outputs) {

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .files import share_components
+
 if TYPE_CHECKING:
     from . import corpus as corpus
     from . import recording as recording
@@ -49,6 +51,9 @@ _HOMES = {
 }
 _MODULES = ("corpus", "recording")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+share_components()
 
 
 def __getattr__(name: str) -> Any:

@@ -193,7 +193,7 @@ def _measure(bitcode: Path, module: Module, wanted: Sequence[Candidate]) -> Meas
 def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
     plugin = Path(files.plugin("phase-ordering"))
     if not plugin.is_file():
-        raise NotFound(f"{plugin} is not there: this package was built without it")
+        raise NotFound(f"{plugin} is not there: {files.extra('clang22')}")
     with tempfile.TemporaryDirectory(prefix="mlbridge-candidates-") as folder:
         place = Path(folder)
         numbered = [replace(c, name=str(i)) for i, c in enumerate(wanted)]

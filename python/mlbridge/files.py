@@ -11,20 +11,54 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))
 DISTRIBUTION = "ml-compiler-bridge"
 
 
+#: Those with the other files of this package: compiler plugins and components.
+ADD_ONS = tuple(f"{DISTRIBUTION}-{of}" for of in ("llvm22", "llvm19", "mlir22", "gcc12", "grpc"))
+
+
+#: Debian's packages for some of the extras; the others need what Debian doesn't have.
+DEBIAN = {
+    "clang22": "mlbridge-llvm-22",
+    "clang19": "mlbridge-llvm-19",
+    "mlir22": "mlbridge-mlir-22",
+    "gcc12": "mlbridge-gcc-12",
+    "grpc": "mlbridge-components",
+}
+
+
 def extra(name: str) -> str:
-    """The command that installs what an optional part of this package needs."""
-    return f"pip install '.[{name}]' in MLBridge's source tree"
+    """The command that installs an optional part of this package, or what it needs."""
+    if PACKAGE.startswith("/usr/lib/python3/") and name in DEBIAN:
+        return f"apt-get install {DEBIAN[name]}"
+    return f'pip install "{DISTRIBUTION}[{name}]" (in MLBridge\'s source tree: make build)'
+
+
+def _folders(kind: str) -> list[str]:
+    """This package's folder of "plugins" or "components", and then those of other places of Python
+    packages, the user's or the system's, in which a distribution of these is installed."""
+    own = os.path.join(PACKAGE, kind)
+    found = {os.path.realpath(own): own}
+    for place in filter(None, sys.path):
+        other = os.path.join(os.path.abspath(place), "mlbridge", kind)
+        if os.path.isdir(other):
+            found.setdefault(os.path.realpath(other), other)
+    return list(found.values())
+
+
+def plugin_file(name: str) -> str:
+    """The file of a plugin ("gcc_settings.so"), whether or not it is there."""
+    files = [os.path.join(folder, name) for folder in _folders("plugins")]
+    return next(filter(os.path.isfile, files), files[0])
 
 
 def plugin(name: str, llvm: int = 22) -> str:
     """The compiler plugin ("phase-ordering") for an LLVM version, whether or not it is there."""
     ending = "" if llvm == 22 else f"-{llvm}"
-    return os.path.join(PACKAGE, "plugins", f"mlbridge-{name}{ending}.so")
+    return plugin_file(f"mlbridge-{name}{ending}.so")
 
 
 def gcc_plugin(name: str) -> str:
     """A plugin of GCC ("gcc_settings"), whose options begin with its name, likewise."""
-    return os.path.join(PACKAGE, "plugins", f"{name}.so")
+    return plugin_file(f"{name}.so")
 
 
 def clang_words(plugin: str, *options: str, llvm: int = 22) -> list[str]:
@@ -72,7 +106,17 @@ def shipped_candidates(name: str) -> str:
 def component_folders() -> list[str]:
     """The folders in which components are looked for, in this order."""
     listed = os.environ.get("MLBRIDGE_COMPONENT_PATH", "").split(":")
-    return [*filter(None, listed), os.path.join(PACKAGE, "components")]
+    return [*filter(None, listed), *_folders("components")]
+
+
+#: What the user has set.
+STATED_COMPONENTS = os.environ.get("MLBRIDGE_COMPONENT_PATH")
+
+
+def share_components() -> None:
+    """Has the extension, and compilers that are started, find the components of other places."""
+    if len(_folders("components")) > 1:
+        os.environ["MLBRIDGE_COMPONENT_PATH"] = ":".join(dict.fromkeys(component_folders()))
 
 
 def find_onnx_runtime() -> str | None:

@@ -7,7 +7,6 @@ build.
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from . import files
@@ -42,18 +41,18 @@ class Optimization(NamedTuple):
     def file(self, llvm: int = 22) -> str:
         """The plugin, whether or not it is there."""
         ending = f"-{llvm}" if self.compiler == "llvm" and llvm != 22 else ""
-        return os.path.join(files.PACKAGE, "plugins", f"{self.plugin}{ending}.so")
+        return files.plugin_file(f"{self.plugin}{ending}.so")
 
     def command(self, llvm: int = 22) -> str:
         """The compiler that loads the plugin."""
         prefix = {"llvm": "clang", "gcc": "gcc", "mlir": "mlir-opt"}[self.compiler]
         return f"{prefix}-{llvm if self.compiler == 'llvm' else self.versions[0]}"
 
-    def package(self, llvm: int = 22) -> str:
-        """The Debian package that the plugin is built with."""
-        version = llvm if self.compiler == "llvm" else self.versions[0]
-        named = {"llvm": "llvm-{}-dev", "gcc": "gcc-{}-plugin-dev", "mlir": "libmlir-{}-dev"}
-        return named[self.compiler].format(version)
+    def extra(self, llvm: int = 22) -> str:
+        """The extra of this package that installs the plugin."""
+        if self.compiler == "llvm":
+            return f"clang{llvm}"
+        return f"{self.compiler}{self.versions[0]}"
 
     @property
     def level(self) -> str:

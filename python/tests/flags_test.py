@@ -300,7 +300,8 @@ def test_a_package_without_plugin_or_model(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "PACKAGE", str(place))
-    assert "llvm-22-dev" in refused(capsys, "phase-ordering")
+    monkeypatch.setattr(files, "_folders", lambda kind: [str(place / kind)])
+    assert "ml-compiler-bridge[clang22]" in refused(capsys, "phase-ordering")
     plugin = ["--plugin", f"{place}/plugin.so"]
     assert "--model" in refused(capsys, "phase-ordering", *plugin)
     (place / "models" / "phase-ordering-size").mkdir(parents=True)
@@ -390,8 +391,9 @@ def test_the_path_of_the_plugin(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "PACKAGE", str(place))
+    monkeypatch.setattr(files, "_folders", lambda kind: [str(place / kind)])
     assert main(["path", "phase-ordering"]) == 1
-    assert "llvm-22-dev" in capsys.readouterr().err
+    assert "ml-compiler-bridge[clang22]" in capsys.readouterr().err
     assert main(["path", "phase-odering"]) == 2
     assert "did you mean" in capsys.readouterr().err
     plugin = place / "plugins" / "mlbridge-phase-ordering.so"

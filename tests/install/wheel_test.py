@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy
 import pytest
 from building import ROOT, run
-from descriptions import packaged
+from descriptions import models
 from once import SharedBuild
 from sampling import nightly
 
@@ -27,27 +27,29 @@ SOURCES = (
 )
 
 
-def unpack(wheel: Path, folder: Path) -> None:
-    """The wheel and NumPy, the only package that it requires."""
-    with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(folder)
+def unpack(wheels: list[Path], folder: Path) -> None:
+    """The wheels and NumPy, the only other package that they require."""
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as packed:
+            packed.extractall(folder)
     (numpys,) = numpy.__path__
     for part in (Path(numpys), Path(f"{numpys}.libs")):
         if part.exists():
             (folder / part.name).symlink_to(part)
 
 
-def install(wheel: Path, folder: Path) -> None:
-    """As users do: pip reads what it requires, and makes its command."""
+def install(wheels: list[Path], folder: Path) -> None:
+    """As users do: pip reads what they require, and makes their command."""
     run(sys.executable, "-m", "venv", folder)
-    run(folder / "bin/python", "-m", "pip", "install", "--disable-pip-version-check", wheel)
+    run(folder / "bin/python", "-m", "pip", "install", "--disable-pip-version-check", *wheels)
 
 
 @pytest.fixture(scope="session", params=["unpacked", nightly("installed")])
 def folder(request: pytest.FixtureRequest, wheel: Path, shared_build: SharedBuild) -> Path:
-    """Where it lies."""
+    """Where it and the plugins for LLVM 22 lie."""
     make = unpack if request.param == "unpacked" else install
-    return shared_build(f"wheel-{request.param}", lambda folder: make(wheel, folder))
+    wheels = [wheel, *wheel.parent.glob("ml_compiler_bridge_llvm22-*.whl")]
+    return shared_build(f"wheel-{request.param}", lambda folder: make(wheels, folder))
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_the_wheel_holds_these_files(wheel: Path) -> None:
         re.sub(r"_core\.[^/]*\.so$", "_core.*.so", re.sub(r"-[0-9.]+\.dist", "-*.dist", name))
         for name in zipfile.ZipFile(wheel).namelist()
     }
-    wanted = set(EXPECTED) | {f"mlbridge/{file}" for file in packaged()}
+    wanted = set(EXPECTED) | {f"mlbridge/{file}" for file in models()}
     for folder, source, suffix in SOURCES:
         files = (ROOT / source).rglob(f"*{suffix}")
         wanted |= {f"mlbridge/{folder}{file.relative_to(ROOT / source)}" for file in files}

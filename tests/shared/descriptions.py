@@ -13,14 +13,22 @@ for file in sorted((ROOT / "compilers").glob("**/optimization.toml")):
     DESCRIPTIONS |= tomllib.loads(file.read_text())
 
 
-def packaged() -> set[str]:
-    """The files of all optimizations in the package: plugins, models and their cards."""
-    files = set()
+def plugins() -> dict[str, set[str]]:
+    """The files of the compiler plugins, by the compiler that they are for: llvm22, gcc12, …"""
+    files: dict[str, set[str]] = {}
     for keys in DESCRIPTIONS.values():
         for version in keys["versions"]:
-            of_llvm = keys.get("compiler", "llvm") == "llvm"
-            ending = f"-{version}" if of_llvm and version != 22 else ""
-            files.add(f"plugins/{keys['plugin']}{ending}.so")
+            compiler = keys.get("compiler", "llvm")
+            ending = f"-{version}" if compiler == "llvm" and version != 22 else ""
+            name = f"plugins/{keys['plugin']}{ending}.so"
+            files.setdefault(f"{compiler}{version}", set()).add(name)
+    return files
+
+
+def models() -> set[str]:
+    """The files of the shipped models, and their cards."""
+    files = set()
+    for keys in DESCRIPTIONS.values():
         if model := keys.get("model"):
             networks = {f"{agent}.onnx" for agent in keys.get("agents", ["policy"])}
             files |= {f"models/{model}/{name}" for name in {*networks, "README.md"}}

@@ -24,8 +24,8 @@ __all__ = ["BaseCompilerInterface", "GrpcCompilerInterface", "PipeCompilerInterf
 try:
     if not os.environ.get("MLBRIDGE_COMPAT_BESIDE"):
         raise ImportError(
-            f"mlbridge-compat takes the place of compilerinterface {version('compilerinterface')}, "
-            "which is installed as well: pip uninstall compilerinterface, or set "
+            "ml-compiler-bridge-compat takes the place of compilerinterface "
+            f"{version('compilerinterface')}, which is installed as well: pip uninstall compilerinterface, or set "
             "MLBRIDGE_COMPAT_BESIDE=1 to use both"
         )
 except PackageNotFoundError:

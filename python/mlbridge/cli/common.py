@@ -16,9 +16,6 @@ EXIT_CODES = (
     "2 the command line is wrong; 130 interrupted"
 )
 
-#: The end of an advice on how to get a part that this package was built without.
-REBUILD = "then install mlbridge again (in its source tree: make build)"
-
 
 class CommandError(Exception):
     """The command can't be carried out; the text goes to the user, on one line."""

@@ -21,7 +21,7 @@ from .. import files
 from ..optimizations import OPTIMIZATIONS, Optimization
 from ..uri import for_each
 from .arguments import JSON, Parser
-from .common import DONE, FAILED, REBUILD, CommandError, version
+from .common import DONE, FAILED, CommandError, version
 from .flags import flags_line
 from .parser import parser
 
@@ -113,7 +113,7 @@ def onnx_engine() -> str:
         except Error as error:
             fix = "pip install onnxruntime"
             if files.find_component("engine", "onnx") is None:
-                fix = f"build it with MLBRIDGE_ONNX=ON, {REBUILD}"
+                fix = "install a build of mlbridge with MLBRIDGE_ONNX=ON"
             raise Missing(str(error), fix) from None
     if answer != 42.0:
         raise Missing(f"a model gave {answer}, not 42.0", "report a bug")
@@ -156,9 +156,9 @@ def shipped_models(optimization: Optimization) -> str:
 
 def plugin(optimization: Optimization, llvm: int) -> str:
     """Finds a plugin. GCC and MLIR also load it, which only the version that it is for does."""
-    path, package = optimization.file(llvm), optimization.package(llvm)
+    path, get = optimization.file(llvm), files.extra(optimization.extra(llvm))
     if not os.path.isfile(path):
-        raise Missing(f"{path} is not there", f"apt-get install {package}, {REBUILD}")
+        raise Missing(f"{path} is not there", get)
     if optimization.compiler == "llvm":
         return path
     is_gcc, command = optimization.compiler == "gcc", optimization.command()
@@ -170,7 +170,7 @@ def plugin(optimization: Optimization, llvm: int) -> str:
     words = [compiler, *load, os.devnull, "-o", os.devnull]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode or done.stderr:
-        raise Missing(first_line(done.stderr), f"apt-get install {package}, {REBUILD}")
+        raise Missing(first_line(done.stderr), get)
     return path
 
 
@@ -264,11 +264,11 @@ def conflicts() -> Iterator[Check]:
             f"the distribution mlbridge is installed as well as {files.DISTRIBUTION}: both "
             "have a package called mlbridge, and one may have overwritten the other",
             "everything",
-            f"pip uninstall mlbridge {files.DISTRIBUTION}, {REBUILD}",
+            f"pip uninstall mlbridge {files.DISTRIBUTION}, then install the latter again",
         ),
         (
-            "mlbridge-compat",
-            ("mlbridge-compat", "compilerinterface"),
+            f"{files.DISTRIBUTION}-compat",
+            (f"{files.DISTRIBUTION}-compat", "compilerinterface"),
             "it cannot be imported while PyPI's compilerinterface is installed, too",
             "import CompilerInterface",
             "pip uninstall compilerinterface",
@@ -278,10 +278,17 @@ def conflicts() -> Iterator[Check]:
             for name in names:
                 distribution(name)
             yield Check(part, False, detail, needed_for, fix, required=part == "distribution")
+    own = version()
+    for name in files.ADD_ONS:
+        with contextlib.suppress(PackageNotFoundError):
+            if (other := distribution(name).version) != own:
+                detail = f"its version is {other}, that of {files.DISTRIBUTION} {own}"
+                fix = f"pip install {name}=={own}"
+                yield Check(name, False, detail, "what it has", fix)
 
 
 def checks() -> list[Check]:
-    reinstall = "pip install --force-reinstall . in MLBridge's source tree"
+    reinstall = f"pip install --force-reinstall {files.DISTRIBUTION}"
     results = [
         attempt("library", "everything", extension, reinstall),
         attempt(
@@ -295,19 +302,16 @@ def checks() -> list[Check]:
                 f"serdes {name}",
                 f"unix:…?serdes={name}, pipe:…?serdes={name}",
                 partial(round_trip, name),
-                f"apt-get install {libraries}, {REBUILD}",
+                get,
                 required=False,
             )
-            for name, libraries in (
-                ("json", "libsimdjson-dev"),
-                ("protobuf", "libprotobuf-dev libprotoc-dev"),
-            )
+            for name, get in (("json", reinstall), ("protobuf", files.extra("grpc")))
         ),
         attempt(
             "transport grpc",
             "grpc: servers on this or another machine",
             partial(round_trip, "bitstream", "grpc"),
-            f"apt-get install libgrpc++-dev protobuf-compiler-grpc, {REBUILD}",
+            files.extra("grpc"),
             required=False,
         ),
         attempt(

@@ -7,6 +7,7 @@ Starts neither NumPy nor the extension: a build system may run it for every file
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 
@@ -68,6 +69,15 @@ def flags_line(options: argparse.Namespace) -> str:
         print(
             "mlbridge flags: ONNX Runtime is not in this Python environment (pip install "
             "onnxruntime); `mlbridge doctor` says whether the compiler finds another",
+            file=sys.stderr,
+        )
+    schemes = {scheme for query in request.queries for scheme in query.schemes}
+    if os.environ.get("MLBRIDGE_COMPONENT_PATH") != files.STATED_COMPONENTS and any(
+        files.find_component(kind, scheme) for kind in ("engine", "transport") for scheme in schemes
+    ):
+        print(
+            "mlbridge flags: parts of this package are in several places; the compiler needs "
+            f"MLBRIDGE_COMPONENT_PATH={os.environ['MLBRIDGE_COMPONENT_PATH']}",
             file=sys.stderr,
         )
     # Braces and brackets that $(…) leaves in a command line have no meaning there.

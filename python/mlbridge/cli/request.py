@@ -12,7 +12,7 @@ from .. import files
 from ..optimizations import LEVELS, OPTIMIZATIONS, Optimization, taking
 from ..uri import SCHEMES, escaped, for_each
 from .arguments import Parser, duration, number_from_one
-from .common import REBUILD, CommandError, UsageError, nearest
+from .common import CommandError, UsageError, nearest
 from .models import shipped_model, stated_models
 
 MOST_EFFORT = 100
@@ -183,8 +183,12 @@ def plugin_file(optimization: str, stated: str | None = None, llvm: int = 22) ->
     if stated is not None:
         raise CommandError(f"--plugin: there is no file {path}")
     raise CommandError(
-        f"the compiler plugin is not there ({path}): this package was built without it; "
-        f"install {known.package(llvm)}, {REBUILD}"
+        f"the compiler plugin is not there ({path}): {files.extra(known.extra(llvm))}"
+        + "".join(
+            f"; the one for LLVM {other} is: --llvm {other}"
+            for other in known.versions
+            if known.compiler == "llvm" and other != llvm and os.path.isfile(known.file(other))
+        )
     )
 
 
