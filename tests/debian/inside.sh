@@ -65,7 +65,7 @@ apt -qy purge '?name(mlbridge)'
 everything
 test -z "$(everything | grep -v "^$work")"
 
-# An older version is replaced as a whole: its files go, and no package of it stays beside a new one.
+# An older version is replaced as a whole: no file of that stays, and no package beside a new one.
 mkdir old
 for package in "$packages"/*.deb; do
   dpkg-deb -R "$package" tree
