@@ -25,9 +25,21 @@ DEBIAN = {
 }
 
 
+def is_of_debian() -> bool:
+    """Whether this is a package of apt's, not of pip's."""
+    return PACKAGE.startswith("/usr/lib/python3/")
+
+
+def again(debian: str) -> str:
+    """The command that installs this package again, or what Debian has a part of it in."""
+    if is_of_debian():
+        return f"apt-get install --reinstall {debian}"
+    return f"pip install --force-reinstall {DISTRIBUTION}"
+
+
 def extra(name: str) -> str:
     """The command that installs an optional part of this package, or what it needs."""
-    if PACKAGE.startswith("/usr/lib/python3/") and name in DEBIAN:
+    if is_of_debian() and name in DEBIAN:
         return f"apt-get install {DEBIAN[name]}"
     return f'pip install "{DISTRIBUTION}[{name}]" (in MLBridge\'s source tree: make build)'
 
