@@ -60,9 +60,7 @@ test "$(other/bin/python -m mlbridge --version)" = 'mlbridge 99'
 test "$(mlbridge --version)" != 'mlbridge 99'
 
 # Purged, nothing stays.
-names=$(dpkg-query -W -f '${Package}\n' '*mlbridge*')
 apt -qy purge '?name(mlbridge)'
-everything
 test -z "$(everything | grep -v "^$work")"
 
 # An older version is replaced as a whole: no file of that stays, and no package beside a new one.
@@ -81,11 +79,10 @@ if dpkg -i "$packages"/python3-mlbridge_*.deb; then exit 1; fi
 apt-get -qy install "$packages"/*.deb
 test ! -e /usr/share/mlbridge-old
 mlbridge doctor
-apt-get -qy purge $names
+apt -qy purge '?name(mlbridge)'
 test -z "$(everything | grep -v "^$work")"
 
 # The command alone says what is missing.
 apt-get -qy install --no-install-recommends "$packages"/python3-mlbridge_*.deb "$packages"/mlbridge-tools_*.deb
 if mlbridge flags phase-ordering 2>said; then exit 1; fi
 grep 'the compiler plugin is not there.*: apt-get install mlbridge-llvm-22' said
-apt-get -qy purge $names
