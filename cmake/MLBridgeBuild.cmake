@@ -107,6 +107,10 @@ endfunction()
 function(mlbridge_distribute target folder distribution)
   if(SKBUILD OR MLBRIDGE_BUILD_PYTHON)
     install(TARGETS ${target} LIBRARY DESTINATION mlbridge/${folder} COMPONENT ${distribution} NAMELINK_SKIP)
+    if(NOT distribution STREQUAL "python") # pip deletes the folder with the last one that has a file in it
+      install(FILES ${PROJECT_SOURCE_DIR}/python/distributions/${distribution}/README.md DESTINATION mlbridge
+              RENAME ${distribution}.md COMPONENT ${distribution})
+    endif()
     set_property(GLOBAL APPEND PROPERTY MLBRIDGE_DISTRIBUTED ${target})
   endif()
 endfunction()

@@ -12,23 +12,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import packing
 from common import BUILD, PYTHON, ROOT, run_logged
-
-import distributions
 
 STAMP = BUILD / ".package-stamp"
 LOG = BUILD / "package.log"
 WHEELS = BUILD / "wheels"
 PIP: tuple[str | Path, ...] = (PYTHON, "-m", "pip", "--disable-pip-version-check", "-v")
 BUILT = BUILD / "cmake/package"  # as deep as the presets' folders: ccache has what these compiled
-INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "tools/distributions.py")
+INPUTS = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "tools/packing.py")
 FOLDERS = ("cmake", "include", "proto", "src", "compilers", "python", "models", "compat/python")
 CI_COMPILER = "12"
 SKIPPED = (".pyc", ".md", "_test.cpp", "_test.py")
@@ -56,7 +54,7 @@ PARTS = {
         ("llvm-22-dev",),
     ),
     ALL: Parts(
-        tuple(distributions.ADD_ONS),
+        tuple(packing.ADD_ONS),
         {f"MLBRIDGE_{part}": "ON" for part in ("PROTOBUF", "GRPC", "LLVM", "MLIR", "GCC")},
         (
             "llvm-22-dev",
@@ -127,12 +125,12 @@ def build(parts: str) -> int:
         *(*PIP, "wheel", "--no-build-isolation", "--no-deps", "-w", WHEELS),
         f"--config-settings=build-dir={BUILT}",
         *(f"--config-settings=cmake.define.{name}={value}" for name, value in options.items()),
-        ROOT / distributions.MAIN,
+        ROOT / packing.MAIN,
     ]
     # By the names that presets call them, so that ccache has their results for these as well.
     code = run_logged(LOG, *make, seconds=3600, env={"CC": "cc", "CXX": "c++"})
-    code = code or distributions.pack(LOG, BUILT, PARTS[parts].add_ons, WHEELS)
-    if code := code or (distributions.pack_compat(LOG, WHEELS) if parts == ALL else 0):
+    code = code or packing.pack(LOG, BUILT, PARTS[parts].add_ons, WHEELS)
+    if code := code or (packing.pack_compat(LOG, WHEELS) if parts == ALL else 0):
         return code
     Stamp(parts, "").write()  # from here on the other parts are gone, or these are there
     # The main one first: what was installed of it before 0.2 had the files of the others, too.
@@ -155,7 +153,8 @@ def main(wanted: str = ALL) -> int:
     start = time.monotonic()
     if there:
         Stamp(there.parts, "").write()
-    shutil.rmtree(WHEELS, ignore_errors=True)
+    for old in WHEELS.glob("*.whl"):
+        old.unlink()
     LOG.write_text("")
     if code := build(parts):
         lines = LOG.read_text(errors="replace").splitlines()

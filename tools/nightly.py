@@ -255,6 +255,12 @@ def aarch64(log: Path, _: float) -> bool:
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
 
 
+def wheels(log: Path, _: float) -> bool:
+    """Wheels for other machines, in minimal Debians. Needs root."""
+    made = run(log, PYTHON, ROOT / "tools/wheels.py", seconds=2 * HOURS)
+    return made and run(log, PYTHON, ROOT / "tools/try_wheels.py")
+
+
 # Each says whether it passed. Its share of the minutes.
 CAMPAIGNS: dict[str, tuple[Campaign, float]] = {
     "whole-tests": (whole_tests, 0.0),
@@ -278,6 +284,7 @@ CAMPAIGNS: dict[str, tuple[Campaign, float]] = {
     "register-allocation": (register_allocation, 0.05),
     "aarch64": (aarch64, 0.05),
     "debian-packages": (debian_packages, 0.0),
+    "wheels": (wheels, 0.0),
     # Random C programs by every optimization; the demo's with unexecuted code changed.
     "csmith": outside("csmith.py", "--first", TONIGHT * 10000),
     "emi": outside("emi.py", "--first", TONIGHT * 100),

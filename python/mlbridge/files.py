@@ -9,8 +9,6 @@ import sys
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 #: The name of this package for pip. (PyPI's "mlbridge" is somebody else's.)
 DISTRIBUTION = "ml-compiler-bridge"
-
-
 #: Those with the other files of this package: compiler plugins and components.
 ADD_ONS = tuple(f"{DISTRIBUTION}-{of}" for of in ("llvm22", "llvm19", "mlir22", "gcc12", "grpc"))
 
@@ -41,7 +39,7 @@ def extra(name: str) -> str:
     """The command that installs an optional part of this package, or what it needs."""
     if is_of_debian() and name in DEBIAN:
         return f"apt-get install {DEBIAN[name]}"
-    return f'pip install "{DISTRIBUTION}[{name}]" (in MLBridge\'s source tree: make build)'
+    return f'pip install "{DISTRIBUTION}[{name}]"'
 
 
 def _folders(kind: str) -> list[str]:

@@ -104,3 +104,13 @@ def test_another_distribution_with_the_same_package_is_named(tmp_path: Path) -> 
     assert checks["distribution"]["fix"].startswith("pip uninstall mlbridge ml-compiler-bridge")
     shutil.rmtree(folder)
     assert "distribution" not in report(PYTHONPATH=str(tmp_path), PATH="")[1]
+
+
+def test_plugins_of_another_version_are_named(tmp_path: Path) -> None:
+    name = files.ADD_ONS[0]
+    folder = tmp_path / f"{name.replace('-', '_')}-9.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 9\n")
+    code, checks = report(PYTHONPATH=str(tmp_path), PATH="")
+    assert code == 1 and checks[name]["detail"].startswith("its version is 9, that of ")
+    assert checks[name]["fix"].startswith(f"pip install {name}==")

@@ -12,19 +12,18 @@ from email import message_from_string
 from email.message import Message
 from pathlib import Path
 
+import packing
 import pytest
 import tomllib
 from building import ROOT, run
 from descriptions import plugins
 
-import distributions
-
 WHEELS = ROOT / "build/wheels"
 MIB = 1 << 20
 OURS = "Apache-2.0 WITH LLVM-exception"
-NAMES = ("", *(f"_{name}" for name in distributions.ADD_ONS), "_compat")
+NAMES = ("", *(f"_{name}" for name in packing.ADD_ONS), "_compat")
 FOLDERS = {"": ".", "_compat": "compat/python"} | {
-    f"_{name}": folder for name, folder in distributions.ADD_ONS.items()
+    f"_{name}": folder for name, folder in packing.ADD_ONS.items()
 }
 #: The files of those that hold plugins or components.
 FILES = {f"_{name}": files for name, files in plugins().items()} | {
@@ -59,7 +58,7 @@ def read(name: str) -> Wheel:
 @pytest.mark.parametrize("name", FILES)
 def test_an_add_on_holds_these_files(name: str) -> None:
     files = {file for file in read(name).files if ".dist-info/" not in file}
-    assert files == {f"mlbridge/{file}" for file in FILES[name]}
+    assert files == {f"mlbridge/{file}" for file in (*FILES[name], f"{name[1:]}.md")}
 
 
 def test_no_file_is_in_two_wheels() -> None:

@@ -70,7 +70,7 @@ def test_nothing_names_a_place_of_one_machine() -> None:
 def test_nobody_is_told_to_install_what_a_stranger_has_published() -> None:
     """On PyPI "mlbridge" isn't ours, nor is another name than those of the distributions here."""
     command = re.compile(
-        r"""pip3?\s+(?:install|download|wheel)\b[^\n;|&`()]*?[\s"'\\]mlbridge
+        r"""pip3?\s+(?:install|download|wheel)\b[^\n;|&`()]*?[ \t"'\\]mlbridge
         (?:-compat)?(?=[\s"'\\\[=<>~!,;.`)]|$)(?![./]\w)""",
         re.VERBOSE,
     )

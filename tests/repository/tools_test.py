@@ -11,14 +11,13 @@ from pathlib import Path
 
 import install_package
 import nightly
+import packing
 import processor
 import pytest
 import run_tests
 import tomllib
 from descriptions import plugins
 from install_package import ALL, DEMO
-
-import distributions
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,7 +94,7 @@ class Packaging:
             "fingerprint": lambda parts: f"{parts} of {self.sources}",
         }.items():
             monkeypatch.setattr(install_package, name, value)
-        monkeypatch.setattr(distributions, "run_logged", self.run)
+        monkeypatch.setattr(packing, "run_logged", self.run)
 
     def run(self, _: Path, *command: str | Path, **__: object) -> int:
         words = [*map(str, command)]

@@ -25,8 +25,8 @@ try:
     if not os.environ.get("MLBRIDGE_COMPAT_BESIDE"):
         raise ImportError(
             "ml-compiler-bridge-compat takes the place of compilerinterface "
-            f"{version('compilerinterface')}, which is installed as well: pip uninstall compilerinterface, or set "
-            "MLBRIDGE_COMPAT_BESIDE=1 to use both"
+            f"{version('compilerinterface')}, which is installed as well: pip uninstall "
+            "compilerinterface, or set MLBRIDGE_COMPAT_BESIDE=1 to use both"
         )
 except PackageNotFoundError:
     pass

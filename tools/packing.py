@@ -24,8 +24,15 @@ def pack(log: Path, built: Path, names: tuple[str, ...], wheels: Path) -> int:
     for name in names:
         files = built / "distributions" / name
         shutil.rmtree(files, ignore_errors=True)
-        install = ["cmake", "--install", built, "--strip", "--component", name, "--prefix", files]
-        make = [PYTHON, __file__, ROOT / ADD_ONS[name], wheels, files / "mlbridge"]
+        install: list[str | Path] = ["cmake", "--install", built, "--strip", "--component", name]
+        install += ["--prefix", files]
+        make: list[str | Path] = [
+            PYTHON,
+            __file__,
+            ROOT / ADD_ONS[name],
+            wheels,
+            files / "mlbridge",
+        ]
         if code := run_logged(log, *install, seconds=600) or run_logged(log, *make, seconds=600):
             return code
     return 0
@@ -42,7 +49,7 @@ def main(folder: str, wheels: str, *files: str) -> None:
 
     os.chdir(folder)
     built: dict[str, str | list[str]] = {"wheel.cmake": "false", "wheel.platlib": "true"}
-    built |= {"wheel.packages": list(files), "sdist.include": "*.so*"}  # which git ignores
+    built |= {"wheel.packages": list(files), "sdist.include": "*"}  # though in "build"
     build_wheel(wheels, built if files else {})
 
 
