@@ -21,8 +21,8 @@ from common import BUILD
 ROOT = BUILD / "deps/sysroot"
 OLD, NEW = "bullseye", "bookworm"
 #: Of the old release: what every program runs with.
-BELOW = "libc6 libc6-dev linux-libc-dev libcrypt1 libcrypt-dev libstdc++6 libgcc-s1".split()
-ABOVE = ["libstdc++-12-dev", "libgmp-dev", "libsimdjson-dev"]
+BELOW = "libc6 libc6-dev libcrypt1 libcrypt-dev libstdc++6 libgcc-s1".split()
+ABOVE = ["linux-libc-dev", "libstdc++-12-dev", "libgmp-dev", "libsimdjson-dev"]
 LIBRARIES = ROOT / "usr/lib/x86_64-linux-gnu"
 TOOLCHAIN = ROOT / "toolchain.cmake"
 STAMP = ROOT / "complete"
