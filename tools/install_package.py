@@ -133,11 +133,10 @@ def build(parts: str) -> int:
     if code := code or (packing.pack_compat(LOG, WHEELS) if parts == ALL else 0):
         return code
     Stamp(parts, "").write()  # from here on the other parts are gone, or these are there
-    # The main one first: what was installed of it before 0.2 had the files of the others, too.
-    main, others = set(WHEELS.glob("ml_compiler_bridge-*.whl")), set(WHEELS.glob("*.whl"))
     install = [*PIP, "install", "--no-deps", "--force-reinstall"]
-    code = run_logged(LOG, *install, *main, seconds=3600)
-    return code or run_logged(LOG, *install, *sorted(others - main), seconds=3600)
+    for wheels in packing.in_order(WHEELS):
+        code = code or run_logged(LOG, *install, *wheels, seconds=3600)
+    return code
 
 
 def main(wanted: str = ALL) -> int:

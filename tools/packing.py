@@ -43,6 +43,14 @@ def pack_compat(log: Path, wheels: Path) -> int:
     return run_logged(log, PYTHON, __file__, ROOT / COMPAT, wheels, seconds=600)
 
 
+def in_order(wheels: Path) -> tuple[list[Path], list[Path]]:
+    """The wheels as pip must install them, the library first: before 0.2 it had the files of the
+    others, too, and pip takes them away with it."""
+    every = sorted(wheels.glob("*.whl"))
+    first = [wheel for wheel in every if wheel.name.startswith("ml_compiler_bridge-")]
+    return first, [wheel for wheel in every if wheel not in first]
+
+
 def main(folder: str, wheels: str, *files: str) -> None:
     """Makes one wheel, as pip would; of these files, if there are any, rather than by CMake."""
     from scikit_build_core.build import build_wheel

@@ -20,9 +20,9 @@ from common import BUILD
 
 ROOT = BUILD / "deps/sysroot"
 OLD, NEW = "bullseye", "bookworm"
-#: Of the old release: what every program runs with.
-BELOW = "libc6 libc6-dev linux-libc-dev libcrypt1 libcrypt-dev libstdc++6 libgcc-s1".split()
-ABOVE = ["libstdc++-12-dev", "libgmp-dev", "libsimdjson-dev"]
+#: What every program runs with, from the old release.
+BELOW = "libc6 libc6-dev libcrypt1 libcrypt-dev libstdc++6 libgcc-s1".split()
+ABOVE = ["linux-libc-dev", "libstdc++-12-dev", "libgmp-dev", "libsimdjson-dev"]
 LIBRARIES = ROOT / "usr/lib/x86_64-linux-gnu"
 TOOLCHAIN = ROOT / "toolchain.cmake"
 STAMP = ROOT / "complete"
@@ -73,6 +73,12 @@ def make_links_relative() -> None:
                 path.symlink_to(os.path.relpath(target, path.parent))
 
 
+def add_python() -> None:
+    """Debian's headers of Python include others in the system's folder of headers."""
+    for folder in Path("/usr/include/x86_64-linux-gnu").glob("python3.*"):
+        (ROOT / "usr/include/x86_64-linux-gnu" / folder.name).symlink_to(folder)
+
+
 def link_simdjson_statically() -> None:
     """Compiles it, and has its package for CMake say so."""
     flags = "-std=c++17 -O3 -DNDEBUG -fPIC -Isimdjson/include -Isimdjson/src -c".split()
@@ -111,6 +117,7 @@ def prepare() -> Path:
         shutil.rmtree(ROOT, ignore_errors=True)
         fetch()
         make_links_relative()
+        add_python()
         link_simdjson_statically()
         write_toolchain()
         STAMP.touch()

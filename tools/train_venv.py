@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import packing
 from common import BUILD, ROOT, environment
 from install_package import WHEELS
 from install_package import main as build_package
@@ -40,7 +41,8 @@ def prepare() -> None:
     listed = [f"--requirement={path}" for path in REQUIREMENTS]
     print("installing PyTorch, Ray and Stable-Baselines3 into build/venv-train ...", flush=True)
     subprocess.run([*pip, *listed], env=env, check=True)
-    subprocess.run([*pip, "--no-deps", "--force-reinstall", *wheels], env=env, check=True)
+    for some in packing.in_order(WHEELS):
+        subprocess.run([*pip, "--no-deps", "--force-reinstall", *some], env=env, check=True)
     stamp.write_text(digest.hexdigest())
 
 

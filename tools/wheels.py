@@ -4,7 +4,7 @@
     tools/wheels [--python COMMAND ...]
 
 They run on every distribution of Linux with glibc 2.31 or later, such as Debian 11 and Ubuntu 20.04
-(tools/sysroot.py), that of gRPC, which brings Debian 12's libraries with it, with 2.36 or later;
+(tools/sysroot.py), that of gRPC, which brings Debian 12's libraries with it, with 2.35 or later;
 auditwheel and abi3audit confirm it. The library's wheels of Pythons before 3.12 are for these
 versions alone; the first later Python makes one for all that follow, by the stable interface.
 By default: Debian's Python 3.11, and python3.10, python3.12 or python3.13, if they are there.
@@ -24,7 +24,7 @@ import packing
 import sysroot
 from common import BUILD, PYTHON, ROOT, environment, run_logged
 
-PLATFORM, GRPC_PLATFORM = "manylinux_2_31_x86_64", "manylinux_2_36_x86_64"
+PLATFORM, GRPC_PLATFORM = "manylinux_2_31_x86_64", "manylinux_2_35_x86_64"
 WHEELS = BUILD / "wheels"
 RAW, DIST = WHEELS / "raw", WHEELS / "dist"
 LOG = BUILD / "wheels.log"
@@ -145,8 +145,8 @@ def audit(python: Path) -> None:
             shutil.copy(wheel, DIST)
             continue
         platform = GRPC_PLATFORM if "_grpc-" in wheel.name else PLATFORM
-        repair: list[str | Path] = ["auditwheel", "repair", "--plat", platform, "-w", DIST, wheel]
-        must(python, "-m", *repair, env=tools)
+        repair = ["auditwheel", "repair", "--plat", platform, "-z", "9", "-w"]
+        must(python, "-m", *repair, DIST, wheel, env=tools)
     for wheel in DIST.glob("*-abi3-*.whl"):
         must(python, "-m", "abi3audit", "--strict", "--report", wheel, env=tools)
 

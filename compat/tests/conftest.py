@@ -22,7 +22,8 @@ def prefix(shared_build: SharedBuild) -> Path:
     """Without the components."""
 
     def install(folder: Path) -> None:
-        run("cmake", "--install", DEV, "--component", "development", "--prefix", folder)
+        for component in ("runtime", "development"):
+            run("cmake", "--install", DEV, "--component", component, "--prefix", folder)
         (folder / "lib" / "mlbridge").mkdir(parents=True, exist_ok=True)
 
     return shared_build("compat-installation", install)

@@ -78,14 +78,17 @@ Arrays reset(PyDriver &self, const std::string &unit, uint64_t seed) {
   return observationOf(driver);
 }
 
-nb::typed<nb::tuple, Arrays, double, bool> step(PyDriver &self, const nb::object &action) {
+using Step = nb::typed<nb::tuple, Arrays, double, bool>;
+
+Step step(PyDriver &self, const nb::object &action) {
   Driver &driver = self.open();
   const Call call(self);
   ActionOutputs outputs(driver);
   if (Status stored = storeOutputs(action.ptr(), driver.signature(), outputs); !stored)
     raise({Code::InvalidArgument, stored.message()});
   check(withoutGil([&] { return driver.step(); }));
-  return nb::make_tuple(observationOf(driver), driver.reward(), driver.isDone());
+  return nb::steal<Step>(
+      nb::make_tuple(observationOf(driver), driver.reward(), driver.isDone()).release());
 }
 
 nb::object nameOf(const Driver &driver, size_t agent) {

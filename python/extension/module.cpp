@@ -16,7 +16,7 @@ namespace {
 
 using Tuple = nb::typed<nb::tuple, int, nb::ellipsis>;
 
-Tuple tupleOf(const Shape &shape) { return nb::tuple(nb::cast(shape)); }
+Tuple tupleOf(const Shape &shape) { return nb::steal<Tuple>(nb::tuple(nb::cast(shape)).release()); }
 
 using Specs = nb::typed<nb::tuple, TensorSpec, nb::ellipsis>;
 

@@ -13,8 +13,32 @@ DISTRIBUTION = "ml-compiler-bridge"
 ADD_ONS = tuple(f"{DISTRIBUTION}-{of}" for of in ("llvm22", "llvm19", "mlir22", "gcc12", "grpc"))
 
 
+#: Debian's packages for some of the extras; the others need what Debian doesn't have.
+DEBIAN = {
+    "clang22": "mlbridge-llvm-22",
+    "clang19": "mlbridge-llvm-19",
+    "mlir22": "mlbridge-mlir-22",
+    "gcc12": "mlbridge-gcc-12",
+    "grpc": "mlbridge-components",
+}
+
+
+def is_of_debian() -> bool:
+    """Whether this is a package of apt's, not of pip's."""
+    return PACKAGE.startswith("/usr/lib/python3/")
+
+
+def again(debian: str) -> str:
+    """The command that installs this package again, or what Debian has a part of it in."""
+    if is_of_debian():
+        return f"apt-get install --reinstall {debian}"
+    return f"pip install --force-reinstall {DISTRIBUTION}"
+
+
 def extra(name: str) -> str:
     """The command that installs an optional part of this package, or what it needs."""
+    if is_of_debian() and name in DEBIAN:
+        return f"apt-get install {DEBIAN[name]}"
     return f'pip install "{DISTRIBUTION}[{name}]"'
 
 

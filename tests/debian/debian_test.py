@@ -15,6 +15,9 @@ import pytest
 import tomllib
 from building import DEV, ROOT, run
 
+from mlbridge import files
+from mlbridge.optimizations import OPTIMIZATIONS
+
 RULES = (ROOT / "debian/rules").read_text()
 CONTROL = (ROOT / "debian/control").read_text()
 PACKAGES = set(re.findall(r"^Package: (\S+)", CONTROL, re.MULTILINE))
@@ -34,14 +37,14 @@ def test_every_installed_file_is_in_one_package(tmp_path: Path) -> None:
         name for s in scripts for name in re.findall(r'COMPONENT STREQUAL "(\S+)"', s.read_text())
     }
     assert found <= COMPONENTS, "debian/rules installs no such component of CMake"
-    files: dict[Path, str] = {}
+    owners: dict[Path, str] = {}
     for name in sorted(found):
         folder = tmp_path / name
         run("cmake", "--install", DEV, "--component", name, "--prefix", folder)
         for file in (f.relative_to(folder) for f in folder.rglob("*") if not f.is_dir()):
-            assert file not in files, f"{file} is in {files[file]} and in {name}"
-            files[file] = name
-    assert {"development", "runtime", "components"} <= set(files.values())
+            assert file not in owners, f"{file} is in {owners[file]} and in {name}"
+            owners[file] = name
+    assert {"development", "runtime", "components"} <= set(owners.values())
 
 
 def test_every_compiler_has_a_package() -> None:
@@ -63,10 +66,21 @@ def test_every_package_is_filled() -> None:
 def test_the_copyright_file_names_what_is_under_another_licence() -> None:
     marked = r"SPDX-License-Identifier: GPL-3.0-or-later"
     listed = ["git", "grep", "-l", f"^// {marked}"]
-    files = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     text = (ROOT / "debian/copyright").read_text()
     stanza = next(s for s in text.split("\n\n") if "\nLicense: GPL-3+" in s)
-    assert set(files.split()) == set(re.findall(r"compilers/\S+", stanza))
+    assert set(found.split()) == set(re.findall(r"compilers/\S+", stanza))
+
+
+def test_what_is_missing_is_installed_by_apt(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert files.extra("clang22").startswith("pip install")
+    monkeypatch.setattr(files, "PACKAGE", "/usr/lib/python3/dist-packages/mlbridge")
+    for optimization in OPTIMIZATIONS.values():
+        for number in optimization.versions:
+            advice = files.extra(optimization.extra(number))
+            assert advice.startswith("apt-get install mlbridge-") and advice.split()[-1] in PACKAGES
+    assert files.again("mlbridge-components") == "apt-get install --reinstall mlbridge-components"
+    assert set(files.DEBIAN.values()) <= PACKAGES
 
 
 def test_the_campaign_needs_root_and_says_so(

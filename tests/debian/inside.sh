@@ -85,4 +85,4 @@ test -z "$(everything | grep -v "^$work")"
 # The command alone says what is missing.
 apt-get -qy install --no-install-recommends "$packages"/python3-mlbridge_*.deb "$packages"/mlbridge-tools_*.deb
 if mlbridge flags phase-ordering 2>said; then exit 1; fi
-grep 'the compiler plugin is not there' said
+grep 'the compiler plugin is not there.*: apt-get install mlbridge-llvm-22' said

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import packing
 import pytest
-import tomllib
 from building import ROOT, run
 from descriptions import plugins
 
@@ -22,9 +21,6 @@ WHEELS = ROOT / "build/wheels"
 MIB = 1 << 20
 OURS = "Apache-2.0 WITH LLVM-exception"
 NAMES = ("", *(f"_{name}" for name in packing.ADD_ONS), "_compat")
-FOLDERS = {"": ".", "_compat": "compat/python"} | {
-    f"_{name}": folder for name, folder in packing.ADD_ONS.items()
-}
 #: The files of those that hold plugins or components.
 FILES = {f"_{name}": files for name, files in plugins().items()} | {
     "_grpc": {
@@ -103,7 +99,8 @@ def test_it_is_small(name: str) -> None:
 def test_it_is_for_the_library_of_its_version_and_any_python(name: str) -> None:
     wheel = read(name)
     version = wheel.metadata["Version"]
-    assert wheel.metadata.get_all("Requires-Dist", [])[0] == f"ml-compiler-bridge=={version}"
+    minor = version.rpartition(".")[0]
+    assert wheel.metadata.get_all("Requires-Dist", [])[0] == f"ml-compiler-bridge=={minor}.*"
     tag = "py3-none-any" if name == "_compat" else "py3-none-linux_"
     assert f"-{version}-{tag}" in wheel.file.name
 
@@ -111,18 +108,14 @@ def test_it_is_for_the_library_of_its_version_and_any_python(name: str) -> None:
 def test_extras_install_the_others_in_the_same_version() -> None:
     said = read("").metadata
     needs = "\n".join(said.get_all("Requires-Dist", []))
+    minor = said["Version"].rpartition(".")[0]
     for name, of in (
         *(("clang22", "llvm22"), ("clang19", "llvm19"), ("mlir22", "mlir22")),
         *(("gcc12", "gcc12"), ("grpc", "grpc"), ("compat", "compat")),
     ):
-        assert f"ml-compiler-bridge-{of}=={said['Version']} ; extra == '{name}'" in needs.replace(
+        assert f"ml-compiler-bridge-{of}=={minor}.* ; extra == '{name}'" in needs.replace(
             '"', "'"
         ).replace("; extra", " ; extra").replace("  ;", " ;")
-
-
-def test_each_has_the_version_of_the_tree() -> None:
-    found = {folder: (ROOT / folder / "pyproject.toml").read_text() for folder in FOLDERS.values()}
-    assert len({tomllib.loads(text)["project"]["version"] for text in found.values()}) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)

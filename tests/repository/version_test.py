@@ -85,7 +85,7 @@ def test_pages_and_examples_ask_for_it() -> None:
 
 
 def test_the_reference_says_it() -> None:
-    assert f"MLBridge {VERSION}" in (ROOT / "build/docs/site/index.html").read_text()
+    assert f"MLBridge {VERSION}" in (ROOT / "build/docs/site/docs/index.html").read_text()
 
 
 def test_the_newest_entry_of_the_changelog_is_of_it() -> None:

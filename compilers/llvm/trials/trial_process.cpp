@@ -81,15 +81,15 @@ static void forbidChanges(int Null) {
                               LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
                               LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
   const long Rules =
-      syscall(SYS_landlock_create_ruleset, &Changes, sizeof Changes.handled_access_fs, 0);
+      syscall(__NR_landlock_create_ruleset, &Changes, sizeof Changes.handled_access_fs, 0);
   if (Rules < 0)
     return;
   landlock_path_beneath_attr Harmless{};
   Harmless.allowed_access = LANDLOCK_ACCESS_FS_WRITE_FILE;
   Harmless.parent_fd = Null;
-  (void)syscall(SYS_landlock_add_rule, Rules, LANDLOCK_RULE_PATH_BENEATH, &Harmless, 0);
+  (void)syscall(__NR_landlock_add_rule, Rules, LANDLOCK_RULE_PATH_BENEATH, &Harmless, 0);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
-    (void)syscall(SYS_landlock_restrict_self, Rules, 0);
+    (void)syscall(__NR_landlock_restrict_self, Rules, 0);
   close(int(Rules));
 }
 

@@ -113,7 +113,7 @@ def onnx_engine() -> str:
         except Error as error:
             fix = "pip install onnxruntime"
             if files.find_component("engine", "onnx") is None:
-                fix = "install a wheel that was built with MLBRIDGE_ONNX=ON"
+                fix = files.again("mlbridge-components")
             raise Missing(str(error), fix) from None
     if answer != 42.0:
         raise Missing(f"a model gave {answer}, not 42.0", "report a bug")
@@ -288,7 +288,7 @@ def conflicts() -> Iterator[Check]:
 
 
 def checks() -> list[Check]:
-    reinstall = f"pip install --force-reinstall {files.DISTRIBUTION}"
+    reinstall = files.again("python3-mlbridge")
     results = [
         attempt("library", "everything", extension, reinstall),
         attempt(
@@ -305,7 +305,10 @@ def checks() -> list[Check]:
                 get,
                 required=False,
             )
-            for name, get in (("json", reinstall), ("protobuf", files.extra("grpc")))
+            for name, get in (
+                ("json", files.again("mlbridge-components")),
+                ("protobuf", files.extra("grpc")),
+            )
         ),
         attempt(
             "transport grpc",

@@ -19,6 +19,8 @@
 
 // The kernels are this object's own, whatever else the program is linked with.
 #define MLBRIDGE_NATIVE_WITHOUT_TABLES
+#define MLBRIDGE_NATIVE_BUSY
+#define MLBRIDGE_NATIVE_RARE
 namespace {
 // clang-format off: the vectors come first
 #include MLBRIDGE_AOT_VECTOR

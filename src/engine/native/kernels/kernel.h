@@ -27,10 +27,8 @@
 #define MLBRIDGE_RARE MLBRIDGE_INLINE
 #define MLBRIDGE_OUTLINE
 // Marks what vectors of every instruction set need, but doesn't gain from them: busy.cpp and
-// rare.cpp, which say so, define it once.
+// rare.cpp, which say so, define it once, and each compiled network.
 #define MLBRIDGE_PLAIN MLBRIDGE_INLINE
-#define MLBRIDGE_NATIVE_BUSY
-#define MLBRIDGE_NATIVE_RARE
 #else
 #define MLBRIDGE_PLAIN
 #define MLBRIDGE_SHARED __attribute__((noinline))

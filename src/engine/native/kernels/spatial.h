@@ -93,7 +93,7 @@ inline void SuppressOverlaps(Operands o, Parameters p) {
   *static_cast<int64_t *>(o[0]) = (selected - static_cast<int64_t *>(o[1])) / 3;
 }
 
-/// Of a number below 2^63.
+/// The whole number that is not above x, which is below 2^63.
 inline double floorOf(double x) {
   const auto whole = static_cast<double>(static_cast<int64_t>(x));
   return whole - (x < whole ? 1 : 0);
@@ -116,8 +116,8 @@ template <class T> MLBRIDGE_OUTLINE void spreadPlanes(Operands o, Parameters p) 
   // Two phases are made at once.
   const bool isPair = phases == 2 && period == 2;
   for (int64_t phase = 0; phase < phases; phase += isPair ? 2 : 1) {
-    // Of a line in this phase and the next one: where the phase begins, the first element, its
-    // column, and how many there are.
+    // A line in this phase and the next one: where the phase begins, the first element, its column,
+    // and how many there are.
     int64_t start[2], from[2], column[2], count[2] = {0, 0};
     for (int64_t k = 0; k <= isPair; ++k) {
       const int64_t one = isPair ? (first[2] + k) % 2 : phase;
