@@ -38,7 +38,7 @@ mlbridge --version
 python - <<'END'
 import mlbridge
 from mlbridge import files
-model = mlbridge.open("native:" + files.shipped_model("inliner-size"))
+model = mlbridge.Model.open("native:" + files.shipped_model("inliner-size"))
 signature = model.model_signature
 print("asked", len(signature.inputs), "inputs")
 END
