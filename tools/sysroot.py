@@ -86,7 +86,8 @@ def link_simdjson_statically() -> None:
     run("ar", "rcs", LIBRARIES / "libsimdjson.a", "simdjson.o")
     for file in (LIBRARIES / "cmake/simdjson").glob("simdjsonTargets*.cmake"):
         text = re.sub(r"libsimdjson\.so[\d.]*\"", 'libsimdjson.a"', file.read_text())
-        text = re.sub(r"\n *IMPORTED_SONAME.*", "", text)
+        # Headers are where the compiler looks anyway; named, the folder would hide those of C.
+        text = re.sub(r"\n *(IMPORTED_SONAME|INTERFACE_INCLUDE_DIRECTORIES).*", "", text)
         file.write_text(text.replace("SHARED IMPORTED", "STATIC IMPORTED"))
 
 
