@@ -26,8 +26,9 @@
 #define MLBRIDGE_SHARED MLBRIDGE_INLINE
 #define MLBRIDGE_RARE MLBRIDGE_INLINE
 #define MLBRIDGE_OUTLINE
-// Marks what vectors of every instruction set need, but doesn't gain from them: busy.cpp and
-// rare.cpp, which say so, define it once, and each compiled network.
+// Marks what code of every instruction set calls, without vectors of its own. Only those define it
+// who define MLBRIDGE_NATIVE_BUSY or MLBRIDGE_NATIVE_RARE first: busy.cpp, rare.cpp, and each
+// compiled network, both.
 #define MLBRIDGE_PLAIN MLBRIDGE_INLINE
 #else
 #define MLBRIDGE_PLAIN
