@@ -210,7 +210,7 @@ def sampled(program: Program, count: int, root: Path = BUILD) -> Program:
     if len(files) <= count:
         return program
     drawn = random.Random(program.name).sample(files, count)
-    return replace(program, files=tuple(drawn), test=(), work=(), executables=())
+    return replace(program, files=tuple(drawn), test=(), workloads=(), executables=())
 
 
 def compare(program: Program, options: argparse.Namespace, root: Path = BUILD) -> dict[str, Build]:

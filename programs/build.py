@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compile, link and run the catalog's programs from their lists of files.
 
-    python3 -m programs.build [--flags=-Oz] [--compiler clang-22] [demo|NAME ...]
+    python3 -m programs.build [--flags=-Oz] [--compiler clang-22] [--workloads] [demo|NAME ...]
 
 Every file is compiled in the top of its source tree under its relative name, so an object does not
 depend on where the tree lies.
@@ -13,14 +13,16 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlbridge.elf import file_executable_bytes
 from mlbridge.process_runner import Ran
+from programs import work
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, run, source_tree
 
@@ -41,7 +43,7 @@ class Compiled:
 
 def output_name(source: str, suffix: str) -> str:
     """The name of what is made from `source`, unique in a program."""
-    return source.replace("/", "__").removesuffix(".c") + suffix
+    return source.replace("{own}", "own").replace("/", "__").removesuffix(".c") + suffix
 
 
 def compile_command(
@@ -54,7 +56,8 @@ def compile_command(
     standard = "-std=gnu17" if source.endswith(".c") else "-std=gnu++17"
     include = [f"-I{program.config}"] if program.config.is_dir() else []
     warnings = WARNINGS if "clang" in compiler[0] else ()
-    return [*compiler, standard, *warnings, *include, *program.flags, *flags, "-c", source]
+    path = source.replace("{own}", str(program.own_drivers))
+    return [*compiler, standard, *warnings, *include, *program.flags, *flags, "-c", path]
 
 
 def compile_file(
@@ -85,12 +88,17 @@ def compile_program(
     build: Path = BUILD,
     suffix: str = ".o",
     pool: Executor | None = None,
+    *,
+    drivers: bool = False,
 ) -> list[Compiled]:
     """Compile all files of a fetched program into the folder `output`; the first error raises.
 
-    The workers are those of `pool`, or else `jobs` new ones.
+    The workers are those of `pool`, or else `jobs` new ones. With `drivers`, what is needed to run
+    it is compiled too.
     """
     sources = program.sources(source_tree(program, build))
+    if drivers:
+        sources += program.drivers
     output.mkdir(parents=True, exist_ok=True)
 
     def one(source: str) -> Compiled:
@@ -137,7 +145,7 @@ def link_program(
 def run_test(
     program: Program,
     executables: Path,
-    work: Path,
+    folder: Path,
     build: Path = BUILD,
     emulator: Sequence[str] = (),
 ) -> bytes:
@@ -145,14 +153,14 @@ def run_test(
 
     `run_test(replace(program, test=program.work), …)` runs what keeps it busy.
 
-    The commands run in `work`, which holds an empty folder "scratch" whose files are not compared.
+    The commands run in `folder`, which holds an empty folder "scratch" whose files are not compared.
     What the words of a command mean is said at the top of catalog.toml. A command that ends with
     another exit code than the expected one, or takes longer than a minute, raises. `emulator` runs
     executables of another machine.
     """
-    if work.exists():
-        shutil.rmtree(work)
-    (work / "scratch").mkdir(parents=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+    (folder / "scratch").mkdir(parents=True)
     places = {
         "{src}": str(source_tree(program, build).resolve()),
         "{inputs}": str(program.inputs),
@@ -172,19 +180,19 @@ def run_test(
             name, _, value = command.pop(0).partition("=")
             env[name] = value
         command[:1] = [*emulator, str(executables.resolve() / command[0])]
-        ran = run(command, work, TEST_TIMEOUT, work / stdin if stdin else None, env)
+        ran = run(command, folder, TEST_TIMEOUT, folder / stdin if stdin else None, env)
         if ran.code != expected:
             raise ProgramsError(
                 f"{program.name}: {' '.join(line)} ended with {ran.code}, expected {expected}: "
                 f"{ran.stderr.text[-1000:]}"
             )
         if stdout:
-            (work / stdout).write_bytes(ran.stdout.head)
+            (folder / stdout).write_bytes(ran.stdout.head)
         report.append(f"$ {' '.join(line)}\n".encode())
         report.append(bytes(ran.stdout.head) + f"\n[exit {ran.code}]\n".encode())
-    for path in sorted(work.rglob("*")):
-        if path.is_file() and path.relative_to(work).parts[0] != "scratch":
-            report.append(f"\n[file {path.relative_to(work)}]\n".encode())
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.relative_to(folder).parts[0] != "scratch":
+            report.append(f"\n[file {path.relative_to(folder)}]\n".encode())
             report.append(path.read_bytes())
     return b"".join(report)
 
@@ -212,11 +220,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--compiler", default="clang-22")
     parser.add_argument("--flags", default="-Oz", help="flags, separated by spaces")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--workloads", action="store_true", help="run these too")
     options = parser.parse_args(arguments)
     failed = 0
     try:
         programs = select(load(), options.names)
         fetch(programs)
+        if options.workloads:
+            work.write(BUILD / "work")
     except ProgramsError as error:
         print(f"build: {error}", file=sys.stderr)
         return 1
@@ -224,14 +235,27 @@ def main(arguments: list[str]) -> int:
         output = BUILD / "built" / program.name
         try:
             compiler = options.compiler.split()
+            runs = program.test or (program.workloads if options.workloads else ())
             compiled = compile_program(
-                program, output / "objects", compiler, options.flags.split(), options.jobs
+                program,
+                output / "objects",
+                compiler,
+                options.flags.split(),
+                options.jobs,
+                drivers=bool(runs),
             )
             tested = "compiled"
-            if program.test:
+            if runs:
                 link_program(program, compiled, output / "bin", compiler)
+            if program.test:
                 result = run_test(program, output / "bin", output / "work")
                 tested = f"its test gave {len(result)} bytes"
+            for name, commands in program.workloads if options.workloads else ():
+                began = time.perf_counter()
+                busy = replace(program, test=commands)
+                result = run_test(busy, output / "bin", output / "work")
+                seconds = time.perf_counter() - began
+                tested += f"; {name}: {len(result)} bytes in {seconds:.2f} s"
         except ProgramsError as error:
             print(f"build: {error}", file=sys.stderr)
             failed += 1

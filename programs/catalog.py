@@ -33,8 +33,9 @@ class Program:
     flags: tuple[str, ...] = ()
     libs: tuple[str, ...] = ()
     executables: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    drivers: tuple[str, ...] = ()
     test: tuple[tuple[str, ...], ...] = ()
-    work: tuple[tuple[str, ...], ...] = ()
+    workloads: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = ()
     generate: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = ()
 
     @property
@@ -44,8 +45,18 @@ class Program:
 
     @property
     def inputs(self) -> Path:
-        """Our own inputs for this program's test; may not exist."""
+        """Our own inputs for this program's test and workloads; may not exist."""
         return HERE / "inputs" / self.name
+
+    @property
+    def own_drivers(self) -> Path:
+        """Our own main programs for a library; may not exist."""
+        return HERE / "drivers" / self.name
+
+    @property
+    def work(self) -> tuple[tuple[str, ...], ...]:
+        """The commands of all workloads, one after the other."""
+        return tuple(command for _, commands in self.workloads for command in commands)
 
     def sources(self, tree: Path) -> list[str]:
         """The C files to compile, relative to `tree`, in a fixed order."""
@@ -74,7 +85,7 @@ class Program:
             (tree / target).write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
-_LISTS = ("files", "exclude", "flags", "libs")
+_LISTS = ("files", "exclude", "flags", "libs", "drivers")
 
 
 def _strings(where: str, value: Any) -> tuple[str, ...]:
@@ -82,6 +93,12 @@ def _strings(where: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ProgramsError(f"{where}: expected a list of strings, got {value!r}")
     return tuple(value)
+
+
+def _commands(where: str, value: Any) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(value, list):
+        raise ProgramsError(f"{where}: expected a list of commands, got {value!r}")
+    return tuple(_strings(where, words) for words in value)
 
 
 def _program(index: int, entry: dict[str, Any]) -> Program:
@@ -97,9 +114,12 @@ def _program(index: int, entry: dict[str, Any]) -> Program:
         (name, _strings(f"{where}: executables.{name}", files))
         for name, files in entry.get("executables", {}).items()
     )
-    for key in ("test", "work"):
-        made[key] = tuple(_strings(f"{where}: {key}", words) for words in entry.get(key, []))
+    made["test"] = _commands(f"{where}: test", entry.get("test", []))
     try:
+        made["workloads"] = tuple(
+            (name, _commands(f"{where}: workloads.{name}", commands))
+            for name, commands in entry.get("workloads", {}).items()
+        )
         made["generate"] = tuple(
             (item["to"], item["from"], tuple(item.get("values", {}).items()))
             for item in entry.get("generate", [])
