@@ -33,6 +33,8 @@ LINK_FLAGS = ("-fprofile-generate",)
 #: processes count together (%m), while they run (%c).
 RAW_FILE = "%m%c.profraw"
 _TIMEOUT = 600.0
+#: LLVM may copy a function for a constant argument before any is counted.
+_CLONE = re.compile(r"\.specialized\.\d+$")
 _KEEP = 1 << 31  # bytes of a profile as text
 
 
@@ -40,7 +42,8 @@ class Counts(NamedTuple):
     """The counts of a function.
 
     A function that was linked and never ran has zeros. If a profile has several functions of one
-    name, these are the sums and the maximum over them.
+    name, these are the sums and the maximum over them, and so they are for a function and what LLVM
+    has made of it for constant arguments.
     """
 
     #: Times that it was called; None if the program was not instrumented to count that.
@@ -79,17 +82,17 @@ def merge(
     files = [_given(file) for file in raw]
     if not files:
         raise InvalidArgument("no profile was written; did an instrumented program run?")
-    _profdata(["merge", "-o", os.path.abspath(output), *files], tool)
+    _profdata(["merge", "-o", str(Path(output).absolute()), *files], tool)
 
 
 def _given(profile: str | os.PathLike[str]) -> str:
     """The path, which can't be taken for an option."""
-    path = os.path.abspath(profile)
-    if not os.path.isfile(path):
+    path = Path(profile).absolute()
+    if not path.is_file():
         raise NotFound(f"{profile} is not there, or no file; expected a profile")
-    if not os.path.getsize(path):
-        raise InvalidArgument(f"{profile} is empty; a program that never started writes such a one")
-    return path
+    if not path.stat().st_size:
+        raise InvalidArgument(f"{profile} is empty; the program was ended before it began to count")
+    return str(path)
 
 
 def _profdata(arguments: list[str], tool: str) -> Ran:
@@ -126,7 +129,16 @@ def _parsed(ran: Ran, shown: str) -> dict[Key, Counts]:
         except ValueError as error:
             raise InvalidArgument(f"{shown}: {lines[0]}: {shortly(error)}") from None
         file, separator, function = name.rpartition(";")
+        function = _CLONE.sub("", function)
         made = Counts(values[0] if entry_first else None, sum(values), max(values))
         key = (file if separator else None, function)
         found[key] = found[key].plus(made) if key in found else made
     return found
+
+
+def must_have_runtime(compiler: str = "clang-22") -> None:
+    """NotFound if the compiler can't link instrumented programs: says what to install."""
+    ran = run([compiler, "-###", "-fprofile-generate", "program.o"], timeout=_TIMEOUT)
+    for library in re.findall(r'"([^"]*libclang_rt\.profile[^"]*)"', ran.stderr.text):
+        if not Path(library).is_file():
+            raise NotFound(f"{library} is not there: apt-get install libclang-rt-22-dev")
