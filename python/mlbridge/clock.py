@@ -26,7 +26,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
@@ -83,6 +83,8 @@ class Work:
     outputs: tuple[str, ...] | None = None
     #: Files and folders in it whose contents don't matter.
     ignored: tuple[str, ...] = ("scratch",)
+    #: Called each time before the commands run, and not timed.
+    before: Callable[[], None] = lambda: None
 
 
 class Spent(NamedTuple):
@@ -291,6 +293,7 @@ class _Runner:
 
     def seconds(self, work: Work) -> float:
         """The time of all commands. InvalidArgument if an exit code is not the one before."""
+        work.before()
         total, codes = 0.0, []
         for number, command in enumerate(work.commands):
             spent = run(

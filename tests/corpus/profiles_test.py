@@ -11,10 +11,10 @@ from running import Command
 
 from mlbridge import corpus
 from mlbridge.corpus import FunctionCounts
-from mlbridge.corpus.profiles import Join, functions_of, read
+from mlbridge.corpus.profiles import Function, Join, functions_of, read
 from mlbridge.corpus.store import Module
 from mlbridge.errors import InvalidModel
-from mlbridge.profdata import Counts
+from mlbridge.profdata import Counts, Key
 
 SOURCES = {
     "main.c": """
@@ -74,8 +74,8 @@ def program(tmp_path: Path) -> Path:
 
 def add(command: Command, program: Path) -> None:
     command("add", "mine", *MAKE)
-    for made in ("prog", "tool", *program.rglob("*.o")):
-        (program / made).unlink()
+    for made in (program / "prog", program / "tool", *program.rglob("*.o")):
+        made.unlink()
 
 
 def rows(workload: str) -> dict[tuple[str, str], FunctionCounts]:
@@ -229,8 +229,6 @@ def module(source: str) -> Module:
 
 
 def test_two_executables_that_define_a_function_each() -> None:
-    from mlbridge.corpus.profiles import Function
-
     main = Function("main", static=False, shared=False)
     modules = {
         source: (module(source), [main, *more])
@@ -242,8 +240,8 @@ def test_two_executables_that_define_a_function_each() -> None:
     }
     one, two = Counts(1, 1, 1), Counts(2, 2, 2)
     join = Join(modules)
-    first = {(None, "main"): one, ("a.c", "f"): one}
-    second = {(None, "main"): two, (None, "g"): two}
+    first: dict[Key, Counts] = {(None, "main"): one, ("a.c", "f"): one}
+    second: dict[Key, Counts] = {(None, "main"): two, (None, "g"): two}
     found, used = join.counts([first, second])
     by = {(digest, function.name): counts for digest, function, counts in found}
     assert by["a.c", "main"] == one and by["b.c", "main"] == two and by["c.c", "main"] is None
