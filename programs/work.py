@@ -48,6 +48,7 @@ def write(folder: Path) -> None:
     write_formula(folder / "formula.cnf", rng)
     genes = ("".join(rng.choices("ACGT", k=900)) for _ in range(40))
     (folder / "genes.fasta").write_text("".join(f">gene{n}\n{gene}\n" for n, gene in enumerate(genes)))
+    write_more_formulas(folder)
     (folder / "complete").touch()
 
 
@@ -108,4 +109,23 @@ def write_formula(path: Path, rng: random.Random, variables: int = 220, clauses:
         if any(solution[one] == sign for one, sign in zip(chosen, signs, strict=True)):
             literals = (one + 1 if sign else -one - 1 for one, sign in zip(chosen, signs, strict=True))
             lines.append(" ".join(map(str, literals)) + " 0")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_more_formulas(folder: Path) -> None:
+    """hard.cnf is 3-SAT with a solution; pigeons.cnf and few-pigeons.cnf have none."""
+    write_formula(folder / "hard.cnf", random.Random(7), 320, 1340)
+    write_pigeons(folder / "pigeons.cnf", 8)
+    write_pigeons(folder / "few-pigeons.cnf", 7)
+
+
+def write_pigeons(path: Path, count: int) -> None:
+    """Each of `count` pigeons sits in one of the holes, of which there is one less."""
+    holes = range(count - 1)
+    clauses = [[pigeon * len(holes) + hole + 1 for hole in holes] for pigeon in range(count)]
+    for hole in holes:
+        sits = [pigeon * len(holes) + hole + 1 for pigeon in range(count)]
+        clauses += [[-a, -b] for a in sits for b in sits if a < b]
+    lines = [f"p cnf {count * len(holes)} {len(clauses)}"]
+    lines += [" ".join(map(str, [*clause, 0])) for clause in clauses]
     path.write_text("\n".join(lines) + "\n")
