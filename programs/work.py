@@ -52,6 +52,7 @@ def write(folder: Path) -> None:
     genes = ("".join(rng.choices("ACGT", k=900)) for _ in range(40))
     (folder / "genes.fasta").write_text("".join(f">gene{n}\n{gene}\n" for n, gene in enumerate(genes)))
     write_more_formulas(folder)
+    write_inputs_of_cpp(folder)
     stamp.write_text(made_by)
 
 
@@ -131,4 +132,69 @@ def write_pigeons(path: Path, count: int) -> None:
         clauses += [[-a, -b] for a in sits for b in sits if a < b]
     lines = [f"p cnf {count * len(holes)} {len(clauses)}"]
     lines += [" ".join(map(str, [*clause, 0])) for clause in clauses]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_inputs_of_cpp(folder: Path) -> None:
+    """For the programs in C++.
+
+    services.yaml, settings with nested parts; words.dic, a dictionary with affixes; classes.txt, sparse
+    vectors of six classes; *.lp, linear programs.
+    """
+    rng = random.Random(3)
+    write_services(folder / "services.yaml", rng)
+    words = (folder / "words.txt").read_text().split()[::2]
+    entries = [f"{word}/{''.join(sorted(rng.sample('URSDGLC', 3)))}" for word in words]
+    (folder / "words.dic").write_text("\n".join([str(len(entries)), *entries]) + "\n")
+    vectors = []
+    for n in range(800):
+        chosen = sorted(rng.sample(range(1, 400), 20))
+        features = (f"{one}:{rng.gauss(one % 6 == n % 6, 0.6):.3f}" for one in chosen)
+        vectors.append(f"{n % 6} {' '.join(features)}")
+    (folder / "classes.txt").write_text("\n".join(vectors) + "\n")
+    write_linear_programs(folder, rng)
+
+
+def write_linear_programs(folder: Path, rng: random.Random) -> None:
+    """transport.lp from 25 places to 30, knapsack.lp with integers, assign.lp of 20 jobs."""
+    cells = [(i, j) for i in range(25) for j in range(30)]
+    lines = ["min: " + " + ".join(f"{rng.randint(5, 60)} x{i}_{j}" for i, j in cells) + ";"]
+    lines += [" + ".join(f"x{i}_{j}" for j in range(30)) + f" <= {rng.randint(60, 90)};" for i in range(25)]
+    lines += [" + ".join(f"x{i}_{j}" for i in range(25)) + f" >= {rng.randint(20, 40)};" for j in range(30)]
+    (folder / "transport.lp").write_text("\n".join(lines) + "\n")
+    items = [(rng.randint(20, 90), rng.randint(10, 60), rng.randint(5, 50)) for _ in range(22)]
+    lines = ["/* values */", "max: " + " + ".join(f"{item[0]} k{n}" for n, item in enumerate(items)) + ";"]
+    for part, limit in ((1, 300), (2, 230)):
+        weights = " + ".join(f"{item[part]} k{n}" for n, item in enumerate(items))
+        lines.append(f"c{part}: {weights} <= {limit};")
+    lines += [f"k{n} <= {1 + n % 2};" for n in range(22)]
+    lines.append("int " + ",".join(f"k{n}" for n in range(22)) + ";")
+    (folder / "knapsack.lp").write_text("\n".join(lines) + "\n")
+    size = range(20)
+    lines = ["min: " + " + ".join(f"{rng.randint(1, 99)} a{i}b{j}" for i in size for j in size) + ";"]
+    lines += [f"row{i}: " + " + ".join(f"a{i}b{j}" for j in size) + " = 1;" for i in size]
+    lines += [f"column{j}: " + " + ".join(f"a{i}b{j}" for i in size) + " = 1;" for j in size]
+    lines.append("int " + ",".join(f"a{i}b{j}" for i in size for j in size) + ";")
+    (folder / "assign.lp").write_text("\n".join(lines) + "\n")
+
+
+def write_services(path: Path, rng: random.Random) -> None:
+    """Settings with nested parts."""
+    lines = ["# services", "version: 3", "defaults: &defaults", "  retries: 3", "  timeout: 2.5", "services:"]
+    for n in range(250):
+        lines += [
+            f"  - name: service-{n}",
+            f"    port: {8000 + n}",
+            f"    limit: {rng.random() * 100:.3f}",
+            f"    enabled: {rng.choice(('true', 'no', 'on'))}",
+            f'    title: "The \\"{rng.randrange(10**6)}th\\" service"',
+            "    settings: *defaults",
+            f"    tags: [a{n % 7}, 'b c', {{x: {n}, y: ~}}]",
+            "    description: |",
+            "      Some lines",
+            f"      of text {n}",
+            "    summary: >-",
+            "      folded",
+            "      text",
+        ]
     path.write_text("\n".join(lines) + "\n")

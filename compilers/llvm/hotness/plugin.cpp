@@ -87,7 +87,11 @@ mlbridge::Expected<Decisions> byModel(const Options &Given, Module &M, const Des
   for (size_t Row = 0; WantsNames && Row < Count; ++Row)
     Names[Row] = About.Functions[Row]->getName().str();
   (void)Asked.set("names", Names);
-  if (Status Evaluated = Asked.evaluate(); !Evaluated)
+  if (Status Begun = Asked.beginEpisode("", M.getSourceFileName()); !Begun)
+    return Begun;
+  const Status Evaluated = Asked.evaluate();
+  (void)Asked.endEpisode(Evaluated);
+  if (!Evaluated)
     return Evaluated;
   const Span<const int64_t> Answers = Asked.output<int64_t>("sizes");
   if (Answers.size() != Count)
