@@ -303,11 +303,11 @@ private:
     }
     add(Feature::external_calls);
     static constexpr std::pair<Purpose, Feature> Columns[] = {
-        {Purpose::Print, Feature::printing_calls},    {Purpose::Format, Feature::formatting_calls},
-        {Purpose::End, Feature::ending_calls},        {Purpose::Allocate, Feature::allocating_calls},
-        {Purpose::Memory, Feature::memory_calls},     {Purpose::Text, Feature::text_calls},
-        {Purpose::File, Feature::file_calls},         {Purpose::Setting, Feature::setting_calls},
-        {Purpose::Math, Feature::math_calls},         {Purpose::Throw, Feature::throwing_calls},
+        {Purpose::Print, Feature::printing_calls}, {Purpose::Format, Feature::formatting_calls},
+        {Purpose::End, Feature::ending_calls},     {Purpose::Allocate, Feature::allocating_calls},
+        {Purpose::Memory, Feature::memory_calls},  {Purpose::Text, Feature::text_calls},
+        {Purpose::File, Feature::file_calls},      {Purpose::Setting, Feature::setting_calls},
+        {Purpose::Math, Feature::math_calls},      {Purpose::Throw, Feature::throwing_calls},
     };
     const Purpose Which = purposeOf(Callee->getName());
     for (const auto &[Known, Column] : Columns)
@@ -501,9 +501,8 @@ private:
   void readWorkBelow() {
     std::vector<double> Below(Count);
     for (const CallSite &Site : Sites)
-      Below[Site.Caller] =
-          std::min(Below[Site.Caller] + Site.Frequency * at(Site.Callee, Feature::work),
-                   MostFrequent);
+      Below[Site.Caller] = std::min(
+          Below[Site.Caller] + Site.Frequency * at(Site.Callee, Feature::work), MostFrequent);
     for (size_t Row = 0; Row < Count; ++Row)
       at(Row, Feature::work_below) = Below[Row];
   }

@@ -7,7 +7,19 @@
 namespace mlbridge::hotness {
 
 /// What a function of the C or C++ library is for.
-enum class Purpose { Other, Print, Format, End, Allocate, Memory, Text, File, Setting, Math, Throw };
+enum class Purpose {
+  Other,
+  Print,
+  Format,
+  End,
+  Allocate,
+  Memory,
+  Text,
+  File,
+  Setting,
+  Math,
+  Throw
+};
 
 /// By its linkage name.
 Purpose purposeOf(llvm::StringRef Name);

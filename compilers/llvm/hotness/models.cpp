@@ -2,6 +2,7 @@
 #include "models.h"
 
 #include "features.h"
+#include "profile.h"
 
 #include <mlbridge/function.h>
 #include <mlbridge/uri.h>
@@ -42,14 +43,17 @@ mlbridge::Function answering(Answer One) {
 }
 
 void registerConstant(const char *Name, For Always) {
-  (void)registerFunction(Name, signature(), answering([=](FunctionCall &, size_t) { return Always; }));
+  (void)registerFunction(Name, signature(),
+                         answering([=](FunctionCall &, size_t) { return Always; }));
 }
 
 mlbridge::Expected<double> shareOf(const Uri &From) {
   double Share = 0.5;
   const std::string Given = From.option("share");
   if (!Given.empty() && (StringRef(Given).getAsDouble(Share) || Share < 0 || Share > 1))
-    return Status(Code::InvalidArgument, "function:" + From.place + ": share: expected a number from 0 to 1, got '" + Given + "'");
+    return Status(Code::InvalidArgument, "function:" + From.place +
+                                             ": share: expected a number from 0 to 1, got '" +
+                                             Given + "'");
   return Share;
 }
 
@@ -101,6 +105,7 @@ void registerModels() {
     registerConstant("smallest", For::SmallestSize);
     (void)registerFunction("frequencies", frequencies);
     (void)registerFunction("random", random);
+    (void)registerScheme("profile", openProfile);
     return true;
   }();
   (void)Once;

@@ -6,7 +6,6 @@
 #include "eligible.h"
 #include "features.h"
 #include "models.h"
-#include "profile.h"
 
 #include "plugin/advisor.h"
 #include "plugin/flags.h"
@@ -18,6 +17,7 @@
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/ProfileData/InstrProf.h"
 
 #include <array>
 #include <functional>
@@ -36,32 +36,16 @@ const plugin::Flags ModelFlags(Name, "The model that says which functions are co
                                "O1,O2,O3");
 const plugin::Flag GoalFlag(Name, "goal", "O2-speed", "O2-speed|Os-size|Oz-size",
                             "What is wanted: the speed of -O2, or the size of -Os or -Oz");
-const plugin::Flag ProfileFlag(Name, "profile", "", "FILE",
-                               "A profile of llvm-profdata, which decides instead of a model");
-const plugin::Flag LogFlag(Name, "log", "", "DIR", "Record what is asked and answered");
-
-constexpr std::array<StringLiteral, 3> Goals = {"O2-speed", "Os-size", "Oz-size"};
-
-/// With a profile: functions with a smaller share of all counts are compiled for the smallest size,
-/// or for size.
-struct Shares {
-  double SmallestSize, Size;
-};
-constexpr std::array<Shares, 3> SharesOf = {{{0.001, 0.001}, {0.001, 0.01}, {0.01, 0.1}}};
-
 struct Options : plugin::Settings {
   size_t Goal = 0;
-  std::string Profile;
 };
 
 mlbridge::Expected<Options> readOptions() {
-  Options Given{ModelFlags.settings(), 0, ""};
-  Given.Log = LogFlag.value();
-  Given.Profile = ProfileFlag.value();
+  Options Given{ModelFlags.settings()};
   const std::string Goal = GoalFlag.value();
   const auto Found = llvm::find(Goals, Goal);
   Given.Goal = size_t(Found - Goals.begin());
-  Status Valid = Given.Profile.empty() ? Given.validate() : Given.checkValues();
+  Status Valid = Given.validate();
   if (Valid && Found == Goals.end())
     Valid = Given.invalid("goal", "O2-speed, Os-size or Oz-size", Goal);
   if (!Valid)
@@ -69,10 +53,15 @@ mlbridge::Expected<Options> readOptions() {
   return Given;
 }
 
+/// The name in a profile, without what ThinLTO appends to that of a static function.
+std::string nameOf(const llvm::Function &F) {
+  return StringRef(getIRPGOFuncName(F)).split(".llvm.").first.str();
+}
+
 /// What is decided about the functions of a module, in the order of its description.
 using Decisions = std::vector<For>;
 
-mlbridge::Expected<Decisions> byModel(const Options &Given, Module &M, const Description &About) {
+mlbridge::Expected<Decisions> ask(const Options &Given, Module &M, const Description &About) {
   mlbridge::Model Policy = plugin::openForProcess(Given);
   if (Status Bound = Policy.bind(signature()); !Bound)
     return Bound;
@@ -82,10 +71,10 @@ mlbridge::Expected<Decisions> byModel(const Options &Given, Module &M, const Des
   (void)Asked.set("functions", About.Values);
   (void)Asked.set("goal", int64_t(Given.Goal));
   const Signature *const Known = Policy.modelSignature();
-  const bool WantsNames = !Known || Known->findInput("names") >= 0 || !Given.Log.empty();
+  const bool WantsNames = !Known || Known->findInput("names") >= 0;
   std::vector<std::string> Names(Count);
   for (size_t Row = 0; WantsNames && Row < Count; ++Row)
-    Names[Row] = About.Functions[Row]->getName().str();
+    Names[Row] = nameOf(*About.Functions[Row]);
   (void)Asked.set("names", Names);
   if (Status Begun = Asked.beginEpisode("", M.getSourceFileName()); !Begun)
     return Begun;
@@ -102,32 +91,9 @@ mlbridge::Expected<Decisions> byModel(const Options &Given, Module &M, const Des
   for (size_t Row = 0; Row < Count; ++Row) {
     if (Answers[Row] < 0 || Answers[Row] > int64_t(For::SmallestSize))
       return Status(Code::PolicyFailed, "sizes[" + std::to_string(Row) + "] is " +
-                                            std::to_string(Answers[Row]) +
-                                            "; expected 0, 1 or 2");
+                                            std::to_string(Answers[Row]) + "; expected 0, 1 or 2");
     Made[Row] = For(Answers[Row]);
   }
-  return Made;
-}
-
-/// Functions that the profile doesn't know stay as they are. Mismatch if it knows hardly any.
-mlbridge::Expected<Decisions> byProfile(const Options &Given, const Description &About) {
-  const auto Counts = Profile::open(Given.Profile);
-  if (!Counts)
-    return Counts.status();
-  const Shares &Limits = SharesOf[Given.Goal];
-  Decisions Made;
-  size_t Known = 0;
-  for (const llvm::Function *F : About.Functions) {
-    const std::optional<double> Share = (*Counts)->shareOf(*F);
-    Known += Share.has_value();
-    Made.push_back(!Share || *Share >= Limits.Size ? For::Speed
-                   : *Share < Limits.SmallestSize  ? For::SmallestSize
-                                                   : For::Size);
-  }
-  if (Known * 4 < Made.size())
-    return Status(Code::Mismatch, Given.Profile + " knows " + std::to_string(Known) + " of " +
-                                      std::to_string(Made.size()) +
-                                      " functions; expected a profile of this program");
   return Made;
 }
 
@@ -159,13 +125,9 @@ private:
       return false;
     }
     const Description About(M);
-    const auto Decided =
-        Given.Profile.empty() ? byModel(Given, M, About) : byProfile(Given, About);
+    const auto Decided = ask(Given, M, About);
     if (!Decided) {
-      const Status &Why = Decided.status();
-      Given.giveUp(M.getContext(),
-                   Given.Profile.empty() ? Given.describe(Why) : Why.message(),
-                   "all functions are compiled as without");
+      Given.giveUp(M.getContext(), Decided.status(), "all functions are compiled as without");
       return false;
     }
     const Eligible Who(M);
@@ -232,7 +194,7 @@ void addTo(PassBuilder &Builder) {
         To.addPass(HotnessPass(""));
         return true;
       });
-  if (!ModelFlags.given() && ProfileFlag.value().empty())
+  if (!ModelFlags.given())
     return;
   const auto Add = [](ModulePassManager &To, OptimizationLevel Level, auto...) {
     if (Level != OptimizationLevel::O0)
