@@ -6,7 +6,7 @@ while {[stdin gets line] >= 0} {
         incr count($word)
     }
     incr changed [regsub -all {([aeiou])([^aeiou ])} $line {\2\1} line]
-    if {[string match "*the*" $line] || [string first "ot" $line] >= 0} {
+    if {[string match "*cl*" $line] || [string first "vn" $line] >= 0} {
         append kept [string toupper [string range $line 0 20]] "\n"
     }
 }
