@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -165,6 +165,7 @@ def run_test(
     folder: Path,
     build: Path = BUILD,
     emulator: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
 ) -> bytes:
     """Run the program's own test; everything it printed and wrote, as bytes to compare.
 
@@ -191,13 +192,15 @@ def run_test(
         stdin = next((word[1:] for word in words if word.startswith("<")), None)
         stdout = next((word[1:] for word in words if word.startswith(">")), None)
         command = [word for word in words if word[:1] not in ("<", ">")]
-        env = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+        variables = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
         expected = int(command.pop(0)[1:]) if command[0].startswith("?") else 0
         while "=" in command[0]:
             name, _, value = command.pop(0).partition("=")
-            env[name] = value
+            variables[name] = value
+        for name, value in (env or {}).items():
+            variables[name] = value.replace("{executable}", command[0])
         command[:1] = [*emulator, str(executables.resolve() / command[0])]
-        ran = run(command, folder, TEST_TIMEOUT, folder / stdin if stdin else None, env)
+        ran = run(command, folder, TEST_TIMEOUT, folder / stdin if stdin else None, variables)
         if ran.code != expected:
             raise ProgramsError(
                 f"{program.name}: {' '.join(line)} ended with {ran.code}, expected {expected}: "

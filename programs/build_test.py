@@ -12,7 +12,13 @@ import pytest
 from mlbridge.corpus import compile_bitcode
 from mlbridge.elf import file_executable_bytes
 from programs import corpus
-from programs.build import compile_program, link_program, run_test, text_bytes
+from programs.build import (
+    compile_program,
+    files_of_executable,
+    link_program,
+    run_test,
+    text_bytes,
+)
 from programs.catalog import Program, ProgramsError
 from programs.fetch import run, source_tree
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,8 +16,17 @@ from typing import Any
 
 from .. import corpus
 from ..errors import Error
-from .arguments import JSON, Parser, assignment, number_from_one
-from .common import DONE, FAILED, INTERRUPTED, CommandError, UsageError, printable, table
+from .arguments import JSON, Parser, assignment, number_from_one, positive_seconds
+from .common import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    CommandError,
+    Interrupted,
+    UsageError,
+    printable,
+    table,
+)
 
 #: Problems that are printed one by one.
 SHOWN = 10
@@ -109,7 +119,36 @@ that have a part keep it.""",
     )
     split_parser.option("--seed N", "any number", type=int, required=True)
     split_parser.option("--parts LIST", "NAME=SHARE,…", type=shares, required=True)
-    for part in (add_parser, list_parser, show_parser, split_parser):
+    profile_parser = command(
+        profile,
+        "count how often the functions of a program run",
+        """\
+Builds a copy of this folder with counters in every function, runs each command in it, and keeps the
+counts of the program's functions in the corpus, for each command apart. The program must be in the
+corpus. Commands are run without a shell.""",
+        """\
+A program that is ended, by a signal or after --timeout, has its counts until then.
+
+example:
+  mlbridge corpus profile mine --run big='./prog big.txt' --run 'small=./prog -x small.txt' \\
+    -- make CC=clang-22""",
+    )
+    profile_parser.takes_command = True
+    profile_parser.usage = (
+        "mlbridge corpus profile [OPTION ...] NAME --run WORKLOAD=COMMAND ... -- COMMAND ..."
+    )
+    profile_parser.option("--run WORKLOAD=COMMAND ...", "run this, and call it so", type=workload)
+    profile_parser.option(
+        "--build COMMAND", "what builds the program, instead of after --", dest="build_words"
+    )
+    profile_parser.option("--program NAME", "how the corpus calls it (default: the folder)")
+    profile_parser.option(
+        "--timeout TIME",
+        "the most for each command: 90s (default: 10m)",
+        type=positive_seconds,
+        default=600.0,
+    )
+    for part in (add_parser, list_parser, show_parser, split_parser, profile_parser):
         part.option("--json", JSON)
 
 
@@ -126,6 +165,11 @@ def shares(text: str) -> dict[str, float]:
             raise argparse.ArgumentTypeError(f"expected another name and a share, got '{part}'")
         parts[name] = share
     return parts
+
+
+def workload(text: str) -> tuple[str, str]:
+    """The type of --run."""
+    return assignment("WORKLOAD=COMMAND", text)
 
 
 def add(options: argparse.Namespace) -> int:
@@ -263,16 +307,21 @@ def summary(found: corpus.Corpus) -> dict[str, Any]:
 
 def show(options: argparse.Namespace) -> int:
     """Show programs, or a module."""
+    from ..corpus import profiles
+
     found = corpus.open(options.name)
     if options.which is None:
         if options.extract:
             raise UsageError("--extract needs a MODULE")
         rows = [asdict(m) for m in found]
         if options.json:
-            print(json.dumps({**summary(found), "parts": found.parts, "modules": rows}, indent=1))
+            shown_too = {"parts": found.parts, "profiles": profiles.programs(found)}
+            print(json.dumps({**summary(found), **shown_too, "modules": rows}, indent=1))
         else:
             print_rows(["program", "version", "part", "modules", "languages", "bitcode_bytes"],
                   programs(found))  # fmt: skip
+            for program, workloads in profiles.programs(found).items():
+                print(f"{printable(program)} was profiled: {printable(', '.join(workloads))}")
         return DONE
     module = found.find(options.which)
     shown = {**asdict(module), "part": found.parts.get(module.program)}
@@ -322,6 +371,50 @@ def split(options: argparse.Namespace) -> int:
         print(json.dumps({"parts": rows, "programs": divided.parts}, indent=1))
     else:
         print_rows(["part", "programs", "modules"], rows)
+    return DONE
+
+
+def profile(options: argparse.Namespace) -> int:
+    """Count how often the functions of a program run."""
+    from ..corpus import profiles
+
+    if bool(options.build) == bool(options.build_words):
+        raise UsageError("expected a build, either after -- or with --build; such as -- make")
+    if not options.run:
+        raise UsageError("expected a command to run: --run WORKLOAD=COMMAND")
+    names = Counter(name for name, _ in options.run)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise UsageError(f"--run: several workloads are called {', '.join(twice)}")
+    try:
+        build = options.build or shlex.split(options.build_words)
+    except ValueError as error:  # a quotation that does not end
+        raise UsageError(f"--build: {error}") from None
+    try:
+        done = profiles.profile(
+            corpus.open(options.name),
+            build,
+            dict(options.run),
+            options.program or os.path.basename(os.getcwd()) or "program",
+            timeout=options.timeout,
+            quiet=options.json,
+        )
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; nothing is kept") from None
+    for line in done.remarks:
+        say(line)
+    if options.json:
+        print(json.dumps(asdict(done), indent=1))
+    else:
+        rows = [
+            {
+                **asdict(one),
+                "exit": "-" if one.code is None else one.code,
+                "seconds": f"{one.seconds:.2f}",
+            }
+            for one in done.workloads
+        ]
+        columns = ["name", "exit", "seconds", "ran", "never_ran", "unknown"]
+        print_rows(columns, rows)
     return DONE
 
 

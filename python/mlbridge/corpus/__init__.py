@@ -8,11 +8,13 @@ source tree.
 from __future__ import annotations
 
 from .adding import Added, compile_bitcode
+from .profiles import FunctionCounts
 from .store import Corpus, Module, assign, home, is_corpus, names, open, place_of
 
 __all__ = [
     "Added",
     "Corpus",
+    "FunctionCounts",
     "Module",
     "assign",
     "compile_bitcode",

@@ -40,7 +40,11 @@ OTHERS = {"cc": "", "gcc": "", "c++": "++", "g++": "++"}
 WRITTEN_BY = b"# Written by `mlbridge corpus add`"
 WRAPPER = """\
 #!/bin/sh
-# Written by `mlbridge corpus add`; while it runs, this compiler keeps the bitcode in a corpus.
+# Written by `mlbridge corpus add`; while it runs, this compiler keeps the bitcode in a corpus, and
+# while `mlbridge corpus profile` runs, it compiles counters into every function.
+if [ -n "$MLBRIDGE_CORPUS_PROFILE" ]; then
+  exec {python} -I -S {recorder} --instrument "$MLBRIDGE_CORPUS_PROFILE" {real} "$@"
+fi
 if [ -n "$MLBRIDGE_CORPUS_INCOMING" ]; then
   {python} -I -S {recorder} "$MLBRIDGE_CORPUS_INCOMING" {real} "$@" </dev/null >/dev/null 2>&1 ||
     echo "$*: the recorder failed" 2>/dev/null >>"$MLBRIDGE_CORPUS_INCOMING/problems"

@@ -5,6 +5,10 @@ The compiler wrappers of `mlbridge corpus add` run this file before each real co
 
     python -I -S record.py INCOMING COMPILER ARGUMENT...
 
+While `mlbridge corpus profile` runs, they run the real compilation by it, with further flags:
+
+    python -I -S record.py --instrument FOLDER COMPILER ARGUMENT...
+
 Whatever goes wrong here is a line in INCOMING/problems, a file that is no module of C or C++ one in
 INCOMING/left-out, and the build goes on. Only the standard library is imported, and little of it,
 since this starts once for each file.
@@ -157,8 +161,14 @@ def without_places(arguments: Sequence[str], source: str) -> list[str]:
 
 def inputs(arguments: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The files that are to be compiled, each with the language that -x gives it, else ""."""
+    for _, file, language in numbered_inputs(arguments):
+        yield file, language
+
+
+def numbered_inputs(arguments: Iterable[str]) -> Iterator[tuple[int, str, str]]:
+    """Like inputs(), each with its place among the arguments."""
     language, before = "", ""
-    for argument in arguments:
+    for number, argument in enumerate(arguments):
         if before == "-x":
             language = "" if argument == "none" else argument
         elif WITH_VALUE.fullmatch(before):
@@ -169,7 +179,7 @@ def inputs(arguments: Iterable[str]) -> Iterator[tuple[str, str]]:
             not argument.startswith("-")
             and (language or os.path.splitext(argument)[1] in (*SUFFIXES, *OTHERS))
         ):
-            yield argument, language
+            yield number, argument, language
         # A value isn't taken for an option in turn.
         before = "" if WITH_VALUE.fullmatch(before) else argument
 
@@ -377,7 +387,33 @@ def cc1(words: Sequence[str], options: Sequence[str]) -> list[str]:
     return [*kept, *options]
 
 
+#: Files of a folder for an instrumented build: flags, one a line, and the sources that were seen.
+FLAGS, COMPILED = "flags", "compiled"
+
+
+def instrumented(arguments: Sequence[str], flags: Sequence[str], folder: str) -> list[str]:
+    """The arguments with `flags`. Sources become absolute, as the names of static functions in a
+    profile have the path, and the compiler may run in several folders."""
+    words = list(arguments)
+    for number, file, language in numbered_inputs(arguments):
+        if file != "-" and (language or os.path.splitext(file)[1]) in (*LANGUAGES, *SUFFIXES):
+            words[number] = os.path.normpath(os.path.join(folder, file))
+    prefix = [] if words == list(arguments) else [f"-fmacro-prefix-map={folder}/="]
+    return ["--start-no-unused-arguments", *flags, *prefix, "--end-no-unused-arguments", *words]
+
+
+def instrument(folder: str, compiler: str, arguments: Sequence[str]) -> int:
+    """Become the compiler, with counters in every function."""
+    with open(os.path.join(folder, FLAGS)) as file:
+        flags = file.read().splitlines()
+    with open(os.path.join(folder, COMPILED), "a", errors="replace") as file:
+        file.write("".join(f"{source!r}\n" for source, _ in inputs(arguments)))
+    os.execv(compiler, [compiler, *instrumented(arguments, flags, os.getcwd())])
+
+
 def main(arguments: list[str]) -> int:
+    if arguments[0] == "--instrument":
+        return instrument(arguments[1], arguments[2], arguments[3:])
     incoming, compiler, *rest = arguments
     try:
         seen = record(incoming, compiler, rest, os.getcwd())

@@ -5,6 +5,7 @@
     manifest.parquet         a row for each module, in the order in which they were added
     shards/NNNNN-XXXXXXXX.parquet    their bitcode, about 1 MiB before compression (zstd) in each
     split.json               the part of each program, if it was split
+    profiles/PROGRAM.parquet counts of its functions in workloads, if it was profiled
     incoming/                what builds have left that is not in the manifest yet
     wrappers/                compilers that record
 
@@ -27,13 +28,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ..claiming import claim, file_errors
 from ..errors import Busy, InvalidArgument, InvalidModel, NotFound
 from ..files import extra
 from ..outputs import replace_whole
 from ..reading import open_file, read_json, shortly
+
+if TYPE_CHECKING:
+    from .profiles import FunctionCounts
 
 MANIFEST, SPLIT, SHARDS = "manifest.parquet", "split.json", "shards"
 FORMAT = {b"mlbridge.corpus": b"1"}
@@ -156,6 +160,15 @@ class Corpus:
             folder = cache() / "modules" / key
         return Path(folder).absolute() / f"{module.hash}.bc"
 
+    def profiles(self) -> Iterator[FunctionCounts]:
+        """The counts of the functions in these modules, of the programs that were profiled: a row
+        for each function and workload. InvalidModel if a file is damaged."""
+        from .profiles import read
+
+        hashes = {module.hash for module in self.modules}
+        for program in dict.fromkeys(module.program for module in self.modules):
+            yield from (row for row in read(self.path, program) if row.module in hashes)
+
     def split(self, parts: Mapping[str, float], seed: int) -> Corpus:
         """Give each program that is in no part one, and keep that in the corpus.
 
@@ -263,7 +276,7 @@ def _schema() -> Any:
     return pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS], metadata=FORMAT)
 
 
-def _table(path: Path) -> Any:
+def read_table(path: Path) -> Any:
     """A Parquet file, whose checksums are compared."""
     pa = arrow()
     try:
@@ -281,7 +294,7 @@ def read_manifest(path: Path) -> list[Module]:
     if not is_corpus(path):
         return []
     file = path / MANIFEST
-    table = _table(file)
+    table = read_table(file)
     if (
         not table.schema.equals(_schema())
         or not (table.schema.metadata or {}).items() >= FORMAT.items()
@@ -305,7 +318,7 @@ def read_manifest(path: Path) -> list[Module]:
 
 
 def _read_shard(path: Path) -> dict[str, bytes]:
-    table = _table(path)
+    table = read_table(path)
     if table.schema.names != ["hash", "bitcode"]:
         raise InvalidModel(f"{path}: not a shard, but a table of {table.schema.names}")
     try:
@@ -344,7 +357,7 @@ def _write_split(path: Path, split: Mapping[str, Any]) -> None:
     write(path / SPLIT, (json.dumps(split, indent=1, sort_keys=True) + "\n").encode())
 
 
-def _parquet(table: Any) -> bytes:
+def parquet(table: Any) -> bytes:
     buffer = io.BytesIO()
     arrow().parquet.write_table(
         table,
@@ -376,7 +389,7 @@ def append(path: Path, found: Iterable[tuple[Module, Path]]) -> int:
         name = f"{number:05}-{secrets.token_hex(4)}"
         columns = {"hash": [m.hash for m, _ in waiting]}
         bitcode = pa.array([data for _, data in waiting], pa.large_binary())
-        write(shards / f"{name}.parquet", _parquet(pa.table({**columns, "bitcode": bitcode})))
+        write(shards / f"{name}.parquet", parquet(pa.table({**columns, "bitcode": bitcode})))
         for row, (m, data) in enumerate(waiting):
             modules.append(replace(m, shard=name, row=row, bytes=len(data)))
         waiting.clear()
@@ -391,7 +404,7 @@ def append(path: Path, found: Iterable[tuple[Module, Path]]) -> int:
         write_shard()
     if len(modules) > count or not is_corpus(path):
         rows = [asdict(m) for m in modules]
-        write(path / MANIFEST, _parquet(pa.Table.from_pylist(rows, schema=_schema())))
+        write(path / MANIFEST, parquet(pa.Table.from_pylist(rows, schema=_schema())))
     return len(modules) - count
 
 
