@@ -150,7 +150,7 @@ def write_inputs_of_cpp(folder: Path) -> None:
     """For the programs in C++.
 
     services.yaml, settings with nested parts; words.dic, a dictionary with affixes; classes.txt, sparse
-    vectors of six classes; *.lp, linear programs.
+    vectors of six classes; *.lp, linear programs; *.cnf, formulas; build.ninja.
     """
     rng = random.Random(3)
     write_services(folder / "services.yaml", rng)
@@ -164,6 +164,8 @@ def write_inputs_of_cpp(folder: Path) -> None:
         vectors.append(f"{n % 6} {' '.join(features)}")
     (folder / "classes.txt").write_text("\n".join(vectors) + "\n")
     write_linear_programs(folder, rng)
+    write_formulas(folder, rng)
+    write_build(folder / "build.ninja")
 
 
 def write_linear_programs(folder: Path, rng: random.Random) -> None:
@@ -208,6 +210,79 @@ def write_services(path: Path, rng: random.Random) -> None:
             "      folded",
             "      text",
         ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_formulas(folder: Path, rng: random.Random) -> None:
+    """contradiction.cnf, random; factor.cnf, which factors a number."""
+    clauses = [[one if rng.random() < 0.5 else -one for one in rng.sample(range(1, 121), 3)] for _ in range(640)]
+    write_cnf(folder / "contradiction.cnf", clauses)
+    write_cnf(folder / "factor.cnf", factoring(3989 * 2903, 12))
+
+
+def factoring(product: int, bits: int) -> list[list[int]]:
+    """A multiplier of two numbers of `bits` bits whose result is `product`."""
+    clauses: list[list[int]] = []
+    used = 2 * bits
+
+    def new() -> int:
+        nonlocal used
+        used += 1
+        return used
+
+    def both(a: int, b: int) -> int:
+        out = new()
+        clauses.extend([[-a, -b, out], [a, -out], [b, -out]])
+        return out
+
+    def odd(a: int, b: int) -> int:
+        out = new()
+        clauses.extend([[-a, -b, -out], [a, b, -out], [a, -b, out], [-a, b, out]])
+        return out
+
+    columns: list[list[int]] = [[] for _ in range(2 * bits + 1)]
+    for i in range(bits):
+        for j in range(bits):
+            columns[i + j].append(both(1 + i, 1 + bits + j))
+    for place in range(2 * bits):
+        column = columns[place]
+        while len(column) > 1:
+            a, b = column.pop(0), column.pop(0)
+            half = odd(a, b)
+            column.append(half)
+            columns[place + 1].append(both(a, b))
+        if column:
+            clauses.append([column[0] if product >> place & 1 else -column[0]])
+    clauses.extend([[bits], [2 * bits]])
+    return clauses
+
+
+def write_cnf(path: Path, clauses: list[list[int]]) -> None:
+    """In the format of DIMACS."""
+    variables = max(abs(one) for clause in clauses for one in clause)
+    lines = [f"p cnf {variables} {len(clauses)}"]
+    lines += [" ".join(map(str, clause)) + " 0" for clause in clauses]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_build(path: Path) -> None:
+    """build.ninja of a program with 60 libraries of 25 files."""
+    lines = ["cflags = -O2 -Wall", "rule cxx", "  command = c++ $cflags -MD -MF $out.d -c $in -o $out"]
+    lines += ["  description = compile $in", "  depfile = $out.d", "rule ar", "  command = ar rcs $out $in"]
+    lines += ["rule link", "  command = c++ -o $out $in $libs", "  pool = links", "pool links", "  depth = 2"]
+    libraries = []
+    for library in range(60):
+        objects = []
+        for file in range(25):
+            name = f"lib{library}/source{file}"
+            lines += [f"build {name}.cc: phony", f"build out/{name}.o: cxx {name}.cc | version.h || headers"]
+            if file % 5 == 0:
+                lines.append(f"  cflags = $cflags -DFILE={file}")
+            objects.append(f"out/{name}.o")
+        libraries.append(f"out/lib{library}.a")
+        lines.append(f"build {libraries[-1]}: ar {' '.join(objects)}")
+    lines += ["build version.h: phony", "build headers: phony version.h"]
+    lines += [f"build app: link {' '.join(libraries)}", "  libs = -lm", "default app"]
     path.write_text("\n".join(lines) + "\n")
 
 
