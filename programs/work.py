@@ -421,8 +421,8 @@ def write_sequences(folder: Path, rng: random.Random) -> None:
         aligned.append(mutate(aligned[len(aligned) // 2], acids, 0.15, 0))
     fasta("proteins.fasta", proteins, "protein")
     fasta("family.fasta", aligned, "protein")
-    strains = ["".join(rng.choices(bases, k=400))]
-    while len(strains) < 60:
+    strains = ["".join(rng.choices(bases, k=280))]
+    while len(strains) < 24:
         strains.append(mutate(strains[len(strains) // 2], bases, 0.08, 0))
     fasta("strains.fasta", strains, "strain")
     rows = "".join(f"protein{n:03d}  {sequence}\n" for n, sequence in enumerate(aligned))

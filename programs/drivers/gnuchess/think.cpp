@@ -13,7 +13,7 @@
 #include "material.h"
 #include "move.h"
 #include "move_do.h"
-#include "move_legal.h"
+#include "move_gen.h"
 #include "option.h"
 #include "pawn.h"
 #include "piece.h"
