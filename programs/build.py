@@ -10,11 +10,12 @@ depend on where the tree lies.
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -55,6 +56,8 @@ def compile_command(
     """What compiles one file, in the top of the program's sources."""
     standard = "-std=gnu17" if source.endswith(".c") else "-std=gnu++17"
     include = [f"-I{program.config}"] if program.config.is_dir() else []
+    if "{own}" in source:
+        include.append("-I.")
     warnings = WARNINGS if "clang" in compiler[0] else ()
     path = source.replace("{own}", str(program.own_drivers))
     return [*compiler, standard, *warnings, *include, *program.flags, *flags, "-c", path]
@@ -116,6 +119,21 @@ def compile_program(
             raise
 
 
+def files_of_executable(files: Sequence[str], compiled: Iterable[str]) -> list[str]:
+    """What `files` of an executable stand for: "?NAME" may be missing, "src/*.c" are all such, and
+    "!NAME" takes away from those before it."""
+    found: dict[str, None] = {}
+    every = list(compiled)
+    for name in files:
+        if name.startswith("!"):
+            found.pop(name[1:], None)
+        elif "*" in name:
+            found.update(dict.fromkeys(fnmatch.filter(every, name)))
+        elif not name.startswith("?") or name[1:] in every:
+            found[name.removeprefix("?")] = None
+    return list(found)
+
+
 def link_program(
     program: Program,
     compiled: Sequence[Compiled],
@@ -128,8 +146,7 @@ def link_program(
     executables = program.executables or ((program.name, tuple(objects)),)
     linked: list[Path] = []
     for name, files in executables:
-        there = [f for f in files if not f.startswith("?") or f[1:] in objects]
-        sources = [f.removeprefix("?") for f in there]
+        sources = files_of_executable(files, objects)
         missing = [source for source in sources if source not in objects]
         if missing:
             raise ProgramsError(f"{program.name}: {name}: not compiled: {', '.join(missing)}")
@@ -192,7 +209,8 @@ def run_test(
         if stdout:
             (folder / stdout).write_bytes(ran.stdout.head)
         report.append(f"$ {' '.join(line)}\n".encode())
-        report.append(bytes(ran.stdout.head) + f"\n[exit {ran.code}]\n".encode())
+        shown = b"" if stdout and stdout.startswith("scratch/") else bytes(ran.stdout.head)
+        report.append(shown + f"\n[exit {ran.code}]\n".encode())
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.relative_to(folder).parts[0] != "scratch":
             report.append(f"\n[file {path.relative_to(folder)}]\n".encode())

@@ -12,7 +12,13 @@ import pytest
 from mlbridge.corpus import compile_bitcode
 from mlbridge.elf import file_executable_bytes
 from programs import corpus
-from programs.build import compile_program, link_program, run_test, text_bytes
+from programs.build import (
+    compile_program,
+    files_of_executable,
+    link_program,
+    run_test,
+    text_bytes,
+)
 from programs.catalog import Program, ProgramsError
 from programs.fetch import run, source_tree
 
@@ -106,6 +112,25 @@ def test_a_file_that_not_every_version_has(build: Path) -> None:
         PROGRAM, executables=(("small", ("main.c", "lib/twice.c", "?no.c")),)
     )
     assert link_program(without, before, build / "bin")
+
+
+def test_patterns_of_an_executables_files() -> None:
+    every = ["a.c", "lib/b.c", "lib/c.c", "{own}/x.c"]
+    assert files_of_executable(["lib/*.c", "!lib/c.c", "a.c"], every) == ["lib/b.c", "a.c"]
+    assert files_of_executable(["?no.c", "?a.c", "{own}/*.c"], every) == ["a.c", "{own}/x.c"]
+    assert files_of_executable(["other.c"], every) == ["other.c"]
+
+
+def test_what_is_redirected_into_scratch_is_not_compared(build: Path) -> None:
+    link_program(PROGRAM, compile_program(PROGRAM, build / "o", build=build), build / "bin")
+    command = next(command for command in PROGRAM.test if not any(w.startswith(">") for w in command))
+    hidden = dataclasses.replace(PROGRAM, test=((*command, ">scratch/out"),))
+    shown = dataclasses.replace(PROGRAM, test=((*command, ">out"),))
+    report = run_test(shown, build / "bin", build / "work", build)
+    text = (build / "work" / "out").read_bytes()
+    assert text and text in report
+    assert text not in run_test(hidden, build / "bin", build / "work", build)
+    assert (build / "work" / "scratch" / "out").read_bytes() == text
 
 
 def test_another_exit_code_than_expected_is_an_error(build: Path) -> None:

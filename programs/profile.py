@@ -33,7 +33,13 @@ from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.profdata import Counts
 from programs import work
-from programs.build import Compiled, compile_program, link_program, run_test
+from programs.build import (
+    Compiled,
+    compile_program,
+    files_of_executable,
+    link_program,
+    run_test,
+)
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run
 
@@ -65,7 +71,7 @@ class Keys:
         self._several = {name for name, count in counted.items() if count > 1}
         everything = ((program.name, tuple(self._defined)),)
         self._files = {
-            name: [file.removeprefix("?") for file in files]
+            name: files_of_executable(files, self._defined)
             for name, files in program.executables or everything
         }
 

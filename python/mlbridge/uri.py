@@ -16,7 +16,7 @@ from . import files
 # name. That of aot is a name if it has neither a suffix nor a folder.
 SCHEMES = {
     **dict.fromkeys(("onnx", "native", "aot"), "model"),
-    **dict.fromkeys(("unix", "shm", "pipe", "candidates"), "path"),
+    **dict.fromkeys(("unix", "shm", "pipe", "candidates", "profile"), "path"),
     "function": "name",
 }
 #: In a URI for several agents, this is the name of each.

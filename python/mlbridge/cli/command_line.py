@@ -64,6 +64,7 @@ def plugin_options(request: Request, query: Query) -> Iterator[str]:
     }
     in_particular: dict[str, object] = {
         "effort": query.effort or None,
+        "goal": request.goal,
         "vocabulary": request.vocabulary,
         "missing": request.missing,
         "log": request.log,

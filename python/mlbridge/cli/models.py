@@ -11,6 +11,8 @@ from ..optimizations import Optimization
 from ..uri import SCHEMES, escaped, for_each, is_component, unescaped
 from .common import CommandError, UsageError, nearest
 
+#: Schemes whose place is a file that plugins read themselves.
+READ_BY_PLUGINS = ("candidates", "profile")
 #: Seconds that --require waits for a model.
 OPENING = 10.0
 
@@ -45,7 +47,7 @@ def model_uri(text: str, runtime: str | None, agents: tuple[str, ...] = ()) -> s
             problem = "a folder" if os.path.isdir(one) else "not there"
             expected = "a shared object of mlbridge aot" if scheme == "aot" else "an ONNX file"
             raise CommandError(f"--model: {one} is {problem}; expected {expected}")
-    if scheme == "candidates" and not os.path.isfile(place):
+    if scheme in READ_BY_PLUGINS and not os.path.isfile(place):
         raise CommandError(f"--model: there is no file {place}")
     if scheme == "onnx" and "runtime=" not in options:
         options += runtime_option(runtime)
@@ -98,7 +100,7 @@ def runtime_option(place: str | None) -> str:
 
 def must_open(uri: str) -> None:
     """Open the model, unless only the plugin knows its name. CommandError if that fails."""
-    if uri.partition(":")[0] in ("function", "candidates"):
+    if uri.partition(":")[0] in ("function", *READ_BY_PLUGINS):
         return
     from .._core import Model
     from ..errors import Error
@@ -116,7 +118,7 @@ def needed_files(uri: str) -> list[str]:
     scheme, place = match[1], unescaped(match[2])
     options = dict(option.partition("=")[::2] for option in match[3].split("?"))
     found = []
-    if scheme == "candidates" or (SCHEMES.get(scheme) == "model" and "/" in place):
+    if scheme in READ_BY_PLUGINS or (SCHEMES.get(scheme) == "model" and "/" in place):
         found.append(place)
     parts = [("engine", scheme), ("transport", scheme), ("serdes", options.get("serdes", ""))]
     found += [path for kind, name in parts if (path := files.find_component(kind, name))]

@@ -16,6 +16,7 @@ from .common import CommandError, UsageError, nearest
 from .models import shipped_model, stated_models
 
 MOST_EFFORT = 100
+GOALS = ("O2-speed", "Os-size", "Oz-size")
 #: Those that load plugins, without their versions.
 PROGRAMS = {"llvm": ("clang", "clang++"), "gcc": ("gcc", "g++"), "mlir": ("mlir-opt",)}
 LLVM_VERSION = "the LLVM version of the compiler (default: 22)"
@@ -73,6 +74,7 @@ class Request(NamedTuple):
     missing: str | None
     max_steps: int | None
     vocabulary: str | None  #: the file
+    goal: str | None
 
     @property
     def kind(self) -> str:
@@ -133,6 +135,15 @@ def add_models(parser: Parser) -> None:
         f"spills, reloads and copies (default: {default_of(lambda one: one.effort)}; 0 with a "
         "--model of one's own); 0: believe the model",
         type=effort,
+    )
+    parser.option(
+        "--goal GOAL",
+        "what hotness is for: the speed of -O2 (O2-speed, the default), or the size of -Os or -Oz "
+        "(Os-size, Oz-size)",
+        choices=GOALS,
+    )
+    parser.option(
+        "--profile FILE", "a profile of llvm-profdata by which hotness decides: --model profile:FILE"
     )
     parser.option("--max-steps N", "the most decisions per module", type=number_from_one)
     parser.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
@@ -245,7 +256,7 @@ def must_fit(options: argparse.Namespace) -> None:
         must_load(options.compiler, OPTIMIZATIONS[names[0]], options)
     if len(set(names)) < len(names):
         raise UsageError(f"{' '.join(names)}: each optimization once")
-    for option in ("max-steps", "effort"):
+    for option in ("max-steps", "effort", "goal"):
         known, given = taking(option), getattr(options, option.replace("-", "_"))
         if given is not None and not set(names) & set(known):
             raise UsageError(f"--{option} is for {', '.join(known)}")
@@ -296,6 +307,10 @@ def request_of(options: argparse.Namespace, runtime: str | None) -> Request:
     """The request of a command line; `runtime` is where ONNX Runtime is, if it must be told."""
     must_fit(options)
     uris = stated_uris(options.model, options.optimizations)
+    if options.profile is not None:
+        if "hotness" not in options.optimizations or "hotness" in uris:
+            raise UsageError("--profile is for hotness, instead of --model")
+        uris["hotness"] = f"profile:{escaped(options.profile)}"
     queries = [query_of(options, name, uris.get(name), runtime) for name in options.optimizations]
     for query in queries:
         must_be_forkable(query, queries)
@@ -310,6 +325,7 @@ def request_of(options: argparse.Namespace, runtime: str | None) -> Request:
         missing=options.missing,
         max_steps=options.max_steps,
         vocabulary=vocabulary_file(options.vocabulary),
+        goal=options.goal,
     )
 
 
