@@ -35,6 +35,7 @@ from mlbridge.profdata import Counts
 from programs import work
 from programs.build import (
     Compiled,
+    command_of,
     compile_program,
     files_of_executable,
     link_program,
@@ -101,7 +102,7 @@ def profile(program: Program, folder: Path, jobs: int = 2, build: Path = BUILD) 
         run_test(replace(program, test=commands), folder / "bin", folder / "work", build, env=env)
         seconds = time.perf_counter() - began
         functions: dict[str, Counts] = {}
-        for executable in dict.fromkeys(_executable(command) for command in commands):
+        for executable in dict.fromkeys(command_of(program, line).words[0] for line in commands):
             merged = folder / "merged.profdata"
             profdata.merge(sorted((raw / executable).glob("*")), merged)
             for (file, function), counts in profdata.counts(merged).items():
@@ -109,12 +110,6 @@ def profile(program: Program, folder: Path, jobs: int = 2, build: Path = BUILD) 
                 functions[key] = functions[key].plus(counts) if key in functions else counts
         found[name] = {"seconds": round(seconds, 4), "functions": functions}
     return found
-
-
-def _executable(command: Sequence[str]) -> str:
-    """The executable of a command of the catalog."""
-    words = [word for word in command if word[:1] not in ("<", ">", "?")]
-    return next(word for word in words if "=" not in word)
 
 
 def made_from(program: Program, build: Path = BUILD) -> str:

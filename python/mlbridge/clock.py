@@ -60,6 +60,8 @@ class Command:
     stdout: str | None = None
     #: The exit code that it must have; None if any is right that all builds have.
     code: int | None = None
+    #: Variables beside those of its Work.
+    variables: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, text: str) -> Command:
@@ -238,7 +240,7 @@ def _start(
         (os.POSIX_SPAWN_OPEN, 1, stdout, made, 0o666),
         (os.POSIX_SPAWN_OPEN, 2, stderr, made, 0o666),
     ]
-    variables = dict(os.environ if env is None else env)
+    variables = {**(os.environ if env is None else env), **dict(command.variables)}
     if not command.words:
         raise InvalidArgument("a command has no words")
     with _starting:
