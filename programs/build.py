@@ -208,7 +208,7 @@ def run_test(
 
     `run_test(replace(program, test=program.work), …)` runs what keeps it busy.
 
-    The commands run in `folder`, which holds an empty folder "scratch" whose files are not compared.
+    The commands run in `folder`, which has an empty folder "scratch" whose files are not compared.
     What the words of a command mean is said at the top of catalog.toml. A command that ends with
     another exit code than the expected one, or takes longer than a minute, raises. `emulator` runs
     executables of another machine.

@@ -11,8 +11,8 @@ from running import Command
 
 from mlbridge import corpus
 from mlbridge.corpus import FunctionCounts
-from mlbridge.corpus.profiles import Function, Join, functions_of, read
-from mlbridge.corpus.store import Module
+from mlbridge.corpus.profiles import Function, Join, functions_of
+from mlbridge.corpus.store import Module, read_profile
 from mlbridge.errors import InvalidModel
 from mlbridge.profdata import Counts, Key
 
@@ -206,7 +206,7 @@ def test_a_damaged_profile(command: Command, program: Path, home: Path) -> None:
     file.write_bytes((home / "mine" / "manifest.parquet").read_bytes())
     with pytest.raises(InvalidModel, match="not a profile of version 1"):
         [*corpus.open("mine").profiles()]
-    assert [*read(home / "mine", "of nobody")] == []
+    assert [*read_profile(home / "mine", "of nobody")] == []
 
 
 def test_functions_of_a_module(command: Command, program: Path, tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ source tree.
 from __future__ import annotations
 
 from .adding import Added, compile_bitcode
-from .profiles import FunctionCounts
-from .store import Corpus, Module, assign, home, is_corpus, names, open, place_of
+from .store import Corpus, FunctionCounts, Module, assign, home, is_corpus, names, open, place_of
 
 __all__ = [
     "Added",

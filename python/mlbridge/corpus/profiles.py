@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from .. import profdata
@@ -25,10 +25,17 @@ from ..process_runner import run, run_tool
 from ..profdata import Counts, Key
 from . import record as recorder
 from .adding import wrappers
-from .store import WRAPPERS, Corpus, Module, arrow, lock, parquet, read_table, write
+from .store import (
+    WRAPPERS,
+    Corpus,
+    FunctionCounts,
+    Module,
+    arrow,
+    lock,
+    read_profile,
+    write_profile,
+)
 
-PROFILES = "profiles"
-FORMAT = {b"mlbridge.profile": b"1"}
 #: The part of a workload's counts that functions of no module may have, before it is worth saying.
 UNKNOWN_SHARE = 0.01
 _COPYING = 600.0  # seconds
@@ -37,27 +44,6 @@ _DEFINED = re.compile(rb'^define ([^@\n]*)@("[^"\n]*"|[-\w.$]+)\(', re.MULTILINE
 _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2})")
 _STATIC = {b"internal", b"private"}
 _SHARED = {b"linkonce", b"linkonce_odr", b"weak", b"weak_odr"}
-
-
-class FunctionCounts(NamedTuple):
-    """The counts of a function of a module in a workload.
-
-    A function that was linked and never ran has zeros. Without a record its counts are None: what
-    was run was linked without it, or LLVM had dropped it before it was counted.
-    """
-
-    module: str  #: the hash
-    program: str
-    source: str
-    function: str  #: the linkage name
-    workload: str
-    #: True if several modules hold the function, of which a program gets one (C++ templates and
-    #: inline functions): all of them have the same counts.
-    shared: bool
-    entry: int | None  #: how often it was called
-    sum: int | None  #: of its counters
-    max: int | None  #: its largest counter
-    share: float | None  #: the sum, over that of all functions of the workload
 
 
 class Function(NamedTuple):
@@ -183,47 +169,9 @@ class Join:
         return rows, used
 
 
-def _file(corpus: Path, program: str) -> Path:
-    return corpus / PROFILES / f"{quote(program, safe=' ')}.parquet"
-
-
-def _schema() -> Any:
-    pa = arrow()
-    types = {name: pa.string() for name in FunctionCounts._fields}
-    types |= dict.fromkeys(("entry", "sum", "max"), pa.int64())
-    types |= {"shared": pa.bool_(), "share": pa.float64()}
-    return pa.schema(list(types.items()), metadata=FORMAT)
-
-
-def is_profiled(corpus: Path, program: str) -> bool:
-    """True if the corpus has counts of the program."""
-    return _file(corpus, program).is_file()
-
-
-def read(corpus: Path, program: str) -> Iterator[FunctionCounts]:
-    """The counts of a program; none if it was not profiled. InvalidModel."""
-    file = _file(corpus, program)
-    if not file.is_file():
-        return
-    table = read_table(file)
-    if (
-        not table.schema.equals(_schema())
-        or not (table.schema.metadata or {}).items() >= FORMAT.items()
-    ):
-        raise InvalidModel(f"{file}: not a profile of version 1 with {FunctionCounts._fields}")
-    columns = [table[name].to_pylist() for name in FunctionCounts._fields]
-    yield from map(FunctionCounts._make, zip(*columns, strict=True))
-
-
 def _text(name: str) -> str:
     """A name that may not be UTF-8, as a column takes it."""
     return name.encode(errors="replace").decode()
-
-
-def _write(corpus: Path, program: str, rows: Sequence[FunctionCounts]) -> None:
-    table = arrow().Table.from_pylist([row._asdict() for row in rows], schema=_schema())
-    with lock(corpus):
-        write(_file(corpus, program), parquet(table))
 
 
 def profile(
@@ -282,7 +230,7 @@ def profile(
                 f"no function that was counted is of {program}'s modules in {corpus.path}: was it "
                 "built from another folder, or is it another program? Nothing is kept"
             )
-        _write(corpus.path, program, rows)
+        write_profile(corpus.path, program, rows)
     return done
 
 
@@ -424,7 +372,7 @@ def programs(corpus: Corpus) -> dict[str, list[str]]:
     for program in dict.fromkeys(module.program for module in corpus):
         rows: Iterator[FunctionCounts] = iter(())
         with contextlib.suppress(NotFound):
-            rows = read(corpus.path, program)
+            rows = read_profile(corpus.path, program)
         if names := [*dict.fromkeys(row.workload for row in rows)]:
             found[program] = names
     return found

@@ -28,7 +28,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, NamedTuple
+from urllib.parse import quote
 
 from ..claiming import claim, file_errors
 from ..errors import Busy, InvalidArgument, InvalidModel, NotFound
@@ -36,12 +37,10 @@ from ..files import extra
 from ..outputs import replace_whole
 from ..reading import open_file, read_json, shortly
 
-if TYPE_CHECKING:
-    from .profiles import FunctionCounts
-
 MANIFEST, SPLIT, SHARDS = "manifest.parquet", "split.json", "shards"
 FORMAT = {b"mlbridge.corpus": b"1"}
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
+PROFILES, PROFILE_FORMAT = "profiles", {b"mlbridge.profile": b"1"}
 HASH = re.compile(r"[0-9a-f]{40}")
 SHARD = re.compile(r"\d{5}-[0-9a-f]{8}")
 INCOMING, WRAPPERS, LOCK = "incoming", "wrappers", ".lock"
@@ -74,6 +73,27 @@ class Module:
     def name(self) -> str:
         """Says for people which one it is; of several compilations of a file the flags differ."""
         return f"{self.program}/{self.source}"
+
+
+class FunctionCounts(NamedTuple):
+    """The counts of a function of a module in a workload.
+
+    A function that was linked and never ran has zeros. Without a record its counts are None: what
+    was run was linked without it, or LLVM had dropped it before it was counted.
+    """
+
+    module: str  #: the hash
+    program: str
+    source: str
+    function: str  #: the linkage name
+    workload: str
+    #: True if several modules hold the function, of which a program gets one (C++ templates and
+    #: inline functions): all of them have the same counts.
+    shared: bool
+    entry: int | None  #: how often it was called
+    sum: int | None  #: of its counters
+    max: int | None  #: its largest counter
+    share: float | None  #: the sum, over that of all functions of the workload
 
 
 COLUMNS = [field.name for field in fields(Module)]
@@ -163,11 +183,9 @@ class Corpus:
     def profiles(self) -> Iterator[FunctionCounts]:
         """The counts of the functions in these modules, of the programs that were profiled: a row
         for each function and workload. InvalidModel if a file is damaged."""
-        from .profiles import read
-
         hashes = {module.hash for module in self.modules}
         for program in dict.fromkeys(module.program for module in self.modules):
-            yield from (row for row in read(self.path, program) if row.module in hashes)
+            yield from (row for row in read_profile(self.path, program) if row.module in hashes)
 
     def split(self, parts: Mapping[str, float], seed: int) -> Corpus:
         """Give each program that is in no part one, and keep that in the corpus.
@@ -355,6 +373,44 @@ def assign(path: Path, parts: Mapping[str, str]) -> None:
 
 def _write_split(path: Path, split: Mapping[str, Any]) -> None:
     write(path / SPLIT, (json.dumps(split, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _profile_file(path: Path, program: str) -> Path:
+    return path / PROFILES / f"{quote(program, safe=' ')}.parquet"
+
+
+def _profile_schema() -> Any:
+    pa = arrow()
+    types = {name: pa.string() for name in FunctionCounts._fields}
+    types |= dict.fromkeys(("entry", "sum", "max"), pa.int64())
+    types |= {"shared": pa.bool_(), "share": pa.float64()}
+    return pa.schema([*types.items()], metadata=PROFILE_FORMAT)
+
+
+def read_profile(path: Path, program: str) -> Iterator[FunctionCounts]:
+    """The counts of a program in the corpus in a folder; none if it was not profiled.
+    InvalidModel."""
+    file = _profile_file(path, program)
+    if not file.is_file():
+        return
+    table = read_table(file)
+    if (
+        not table.schema.equals(_profile_schema())
+        or not (table.schema.metadata or {}).items() >= PROFILE_FORMAT.items()
+    ):
+        raise InvalidModel(f"{file}: not a profile of version 1 with {FunctionCounts._fields}")
+    try:
+        columns = [table[name].to_pylist() for name in FunctionCounts._fields]
+    except ValueError as error:  # what is no UTF-8
+        raise InvalidModel(f"{file}: cannot be read: {shortly(error)}") from None
+    yield from map(FunctionCounts._make, zip(*columns, strict=True))
+
+
+def write_profile(path: Path, program: str, rows: Sequence[FunctionCounts]) -> None:
+    """Put the counts of a program in the place of those that are there."""
+    table = arrow().Table.from_pylist([row._asdict() for row in rows], schema=_profile_schema())
+    with lock(path):
+        write(_profile_file(path, program), parquet(table))
 
 
 def parquet(table: Any) -> bytes:
