@@ -123,6 +123,11 @@ def mean_time(timings: Any, name: str) -> float | None:
     return math.exp(fmean(math.log(ratio.mean) for ratio in ratios if ratio))
 
 
+def _with_width(ratio: Mapping[str, Any] | None) -> str:
+    """A ratio and half of its interval."""
+    return f"{ratio['mean']:.3f}±{(ratio['high'] - ratio['low']) / 2:.3f}" if ratio else "-"
+
+
 def shown(name: str, found: Mapping[str, Any]) -> str:
     """A line on a program."""
     usual, *others = found["bytes"]
@@ -130,13 +135,13 @@ def shown(name: str, found: Mapping[str, Any]) -> str:
     for way in others:
         time = found["time"][way]
         ratios = [one["ratios"].get(way) for one in found["workloads"].values()]
-        each = " ".join(f"{one['mean']:.3f}" if one else "-" for one in ratios)
+        each = " ".join(map(_with_width, ratios))
         size = found["bytes"][way] / found["bytes"][usual]
         words.append(
             f"{way}: bytes {size:.3f}, time {'-' if time is None else f'{time:.3f}'} ({each})"
         )
-    even = [one["repeat"]["mean"] for one in found["workloads"].values()]
-    words.append(f"A/A {' '.join(f'{ratio:.3f}' for ratio in even)}")
+    even = [_with_width(one["repeat"]) for one in found["workloads"].values()]
+    words.append(f"A/A {' '.join(even)}")
     return "  ".join(words)
 
 
