@@ -49,6 +49,7 @@ def write(folder: Path) -> None:
     genes = ("".join(rng.choices("ACGT", k=900)) for _ in range(40))
     (folder / "genes.fasta").write_text("".join(f">gene{n}\n{gene}\n" for n, gene in enumerate(genes)))
     write_more_formulas(folder)
+    write_yaml(folder / "medium.yaml", lines[: LINES // 60])
     (folder / "complete").touch()
 
 
@@ -129,3 +130,13 @@ def write_pigeons(path: Path, count: int) -> None:
     lines = [f"p cnf {count * len(holes)} {len(clauses)}"]
     lines += [" ".join(map(str, [*clause, 0])) for clause in clauses]
     path.write_text("\n".join(lines) + "\n")
+
+
+def write_yaml(path: Path, lines: list[str]) -> None:
+    """Records of lines, with anchors, quoted and folded scalars, and a document of its own at the end."""
+    entries = ["%YAML 1.1", "---", "defaults: &defaults {kind: line, tags: [a, 'b', \"c\\t\"]}", "lines:"]
+    for n, line in enumerate(lines):
+        first, *rest = line.split()
+        entries += [f"  - number: {n}", f"    first: '{first}'", "    <<: *defaults", "    text: >-"]
+        entries += [f"      {line}", f"    words: [{', '.join(rest)}]"]
+    path.write_text("\n".join([*entries, "...", "--- !done |", "  the end", "..."]) + "\n")
