@@ -64,6 +64,7 @@ def write(folder: Path) -> None:
     write_more_formulas(folder)
     write_inputs_of_cpp(folder)
     write_held_out(folder, lines)
+    write_yaml(folder / "medium.yaml", lines[: LINES // 60])
     stamp.write_text(made_by)
 
 
@@ -504,3 +505,13 @@ static int f{n}(int n)
         )
     parts.append(f"int work(int n) {{ return f{functions - 1}(n); }}")
     path.write_text("\n".join(parts) + "\n")
+
+
+def write_yaml(path: Path, lines: list[str]) -> None:
+    """Records of lines, with anchors, quoted and folded scalars, and a document of its own at the end."""
+    entries = ["%YAML 1.1", "---", "defaults: &defaults {kind: line, tags: [a, 'b', \"c\\t\"]}", "lines:"]
+    for n, line in enumerate(lines):
+        first, *rest = line.split()
+        entries += [f"  - number: {n}", f"    first: '{first}'", "    <<: *defaults", "    text: >-"]
+        entries += [f"      {line}", f"    words: [{', '.join(rest)}]"]
+    path.write_text("\n".join([*entries, "...", "--- !done |", "  the end", "..."]) + "\n")
