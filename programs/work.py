@@ -150,8 +150,8 @@ def write_pigeons(path: Path, count: int) -> None:
 def write_inputs_of_cpp(folder: Path) -> None:
     """For the programs in C++.
 
-    services.yaml, settings with nested parts; words.dic, a dictionary with affixes; classes.txt, sparse
-    vectors of six classes; *.lp, linear programs; *.cnf, formulas; build.ninja.
+    services.yaml, settings with nested parts; words.dic, a dictionary with affixes; classes.txt,
+    sparse vectors of six classes; *.lp, linear programs; *.cnf, formulas; build.ninja.
     """
     rng = random.Random(3)
     write_services(folder / "services.yaml", rng)
@@ -173,11 +173,14 @@ def write_linear_programs(folder: Path, rng: random.Random) -> None:
     """transport.lp from 25 places to 30, knapsack.lp with integers, assign.lp of 20 jobs."""
     cells = [(i, j) for i in range(25) for j in range(30)]
     lines = ["min: " + " + ".join(f"{rng.randint(5, 60)} x{i}_{j}" for i, j in cells) + ";"]
-    lines += [" + ".join(f"x{i}_{j}" for j in range(30)) + f" <= {rng.randint(60, 90)};" for i in range(25)]
-    lines += [" + ".join(f"x{i}_{j}" for i in range(25)) + f" >= {rng.randint(20, 40)};" for j in range(30)]
+    for i in range(25):
+        lines.append(" + ".join(f"x{i}_{j}" for j in range(30)) + f" <= {rng.randint(60, 90)};")
+    for j in range(30):
+        lines.append(" + ".join(f"x{i}_{j}" for i in range(25)) + f" >= {rng.randint(20, 40)};")
     (folder / "transport.lp").write_text("\n".join(lines) + "\n")
     items = [(rng.randint(20, 90), rng.randint(10, 60), rng.randint(5, 50)) for _ in range(22)]
-    lines = ["/* values */", "max: " + " + ".join(f"{item[0]} k{n}" for n, item in enumerate(items)) + ";"]
+    values = " + ".join(f"{item[0]} k{n}" for n, item in enumerate(items))
+    lines = ["/* values */", f"max: {values};"]
     for part, limit in ((1, 300), (2, 230)):
         weights = " + ".join(f"{item[part]} k{n}" for n, item in enumerate(items))
         lines.append(f"c{part}: {weights} <= {limit};")
@@ -185,7 +188,8 @@ def write_linear_programs(folder: Path, rng: random.Random) -> None:
     lines.append("int " + ",".join(f"k{n}" for n in range(22)) + ";")
     (folder / "knapsack.lp").write_text("\n".join(lines) + "\n")
     size = range(20)
-    lines = ["min: " + " + ".join(f"{rng.randint(1, 99)} a{i}b{j}" for i in size for j in size) + ";"]
+    costs = " + ".join(f"{rng.randint(1, 99)} a{i}b{j}" for i in size for j in size)
+    lines = [f"min: {costs};"]
     lines += [f"row{i}: " + " + ".join(f"a{i}b{j}" for j in size) + " = 1;" for i in size]
     lines += [f"column{j}: " + " + ".join(f"a{i}b{j}" for i in size) + " = 1;" for j in size]
     lines.append("int " + ",".join(f"a{i}b{j}" for i in size for j in size) + ";")
@@ -194,7 +198,8 @@ def write_linear_programs(folder: Path, rng: random.Random) -> None:
 
 def write_services(path: Path, rng: random.Random) -> None:
     """Settings with nested parts."""
-    lines = ["# services", "version: 3", "defaults: &defaults", "  retries: 3", "  timeout: 2.5", "services:"]
+    lines = ["# services", "version: 3", "defaults: &defaults", "  retries: 3", "  timeout: 2.5"]
+    lines.append("services:")
     for n in range(250):
         lines += [
             f"  - name: service-{n}",
@@ -216,7 +221,8 @@ def write_services(path: Path, rng: random.Random) -> None:
 
 def write_formulas(folder: Path, rng: random.Random) -> None:
     """contradiction.cnf, random; factor.cnf, which factors a number."""
-    clauses = [[one if rng.random() < 0.5 else -one for one in rng.sample(range(1, 121), 3)] for _ in range(640)]
+    chosen = [rng.sample(range(1, 121), 3) for _ in range(640)]
+    clauses = [[one if rng.random() < 0.5 else -one for one in three] for three in chosen]
     write_cnf(folder / "contradiction.cnf", clauses)
     write_cnf(folder / "factor.cnf", factoring(3989 * 2903, 12))
 
@@ -268,15 +274,18 @@ def write_cnf(path: Path, clauses: list[list[int]]) -> None:
 
 def write_build(path: Path) -> None:
     """build.ninja of a program with 60 libraries of 25 files."""
-    lines = ["cflags = -O2 -Wall", "rule cxx", "  command = c++ $cflags -MD -MF $out.d -c $in -o $out"]
-    lines += ["  description = compile $in", "  depfile = $out.d", "rule ar", "  command = ar rcs $out $in"]
-    lines += ["rule link", "  command = c++ -o $out $in $libs", "  pool = links", "pool links", "  depth = 2"]
+    lines = ["cflags = -O2 -Wall", "rule cxx"]
+    lines += ["  command = c++ $cflags -MD -MF $out.d -c $in -o $out", "  depfile = $out.d"]
+    lines += ["  description = compile $in", "rule ar", "  command = ar rcs $out $in"]
+    lines += ["rule link", "  command = c++ -o $out $in $libs", "  pool = links"]
+    lines += ["pool links", "  depth = 2"]
     libraries = []
     for library in range(60):
         objects = []
         for file in range(25):
             name = f"lib{library}/source{file}"
-            lines += [f"build {name}.cc: phony", f"build out/{name}.o: cxx {name}.cc | version.h || headers"]
+            lines.append(f"build {name}.cc: phony")
+            lines.append(f"build out/{name}.o: cxx {name}.cc | version.h || headers")
             if file % 5 == 0:
                 lines.append(f"  cflags = $cflags -DFILE={file}")
             objects.append(f"out/{name}.o")

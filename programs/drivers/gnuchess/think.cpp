@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Searches positions: think DEPTH POSITION ..., in Forsyth-Edwards notation. Takes the place of the engine's protocol.
+// Searches positions: think DEPTH POSITION ..., in Forsyth-Edwards notation. Takes the place of the
+// engine's protocol.
 #include <cstdio>
 #include <cstdlib>
 
@@ -68,14 +69,17 @@ static void think(const char *position, int depth) {
   search();
   char move[16];
   move_to_string(SearchBest->move, move, sizeof move);
-  std::printf("%s %d, %lld nodes\n", move, SearchBest->value, static_cast<long long>(SearchCurrent->node_nb));
+  std::printf("%s %d, %lld nodes\n", move, SearchBest->value,
+              static_cast<long long>(SearchCurrent->node_nb));
 }
 
-}  // namespace engine
+} // namespace engine
 
 int main(int argc, char **argv) {
-  if (argc < 3) return 2;
+  if (argc < 3)
+    return 2;
   engine::init();
-  for (int n = 2; n < argc; ++n) engine::think(argv[n], std::atoi(argv[1]));
+  for (int n = 2; n < argc; ++n)
+    engine::think(argv[n], std::atoi(argv[1]));
   return 0;
 }
