@@ -38,21 +38,20 @@ static void show(const std::string &what, const std::string &bytes) {
   std::cout << what << ' ' << bytes.size() << ' ' << text << '\n';
 }
 
-template <class Hash>
-static void hash(Hash algorithm, const std::string &text) {
+template <class Hash> static void hash(Hash algorithm, const std::string &text) {
   std::string made;
   StringSource(text, true, new HashFilter(algorithm, new StringSink(made)));
   show(algorithm.AlgorithmName(), made);
 }
 
-template <class Cipher>
-static void cipher(const std::string &text) {
+template <class Cipher> static void cipher(const std::string &text) {
   typename CBC_Mode<Cipher>::Encryption encrypt(KEY, Cipher::DEFAULT_KEYLENGTH, KEY);
   typename CBC_Mode<Cipher>::Decryption decrypt(KEY, Cipher::DEFAULT_KEYLENGTH, KEY);
   std::string made, again;
   StringSource(text, true, new StreamTransformationFilter(encrypt, new StringSink(made)));
   StringSource(made, true, new StreamTransformationFilter(decrypt, new StringSink(again)));
-  if (again != text) std::exit(1);
+  if (again != text)
+    std::exit(1);
   show(Cipher::StaticAlgorithmName(), made);
 }
 
@@ -66,19 +65,22 @@ static void keys(const std::string &text) {
   const auto *bytes = reinterpret_cast<const byte *>(text.data());
   SecByteBlock made(signer.SignatureLength());
   signer.SignMessage(random, bytes, text.size(), made);
-  if (!verifier.VerifyMessage(bytes, text.size(), made, made.size())) std::exit(1);
+  if (!verifier.VerifyMessage(bytes, text.size(), made, made.size()))
+    std::exit(1);
   show("RSA", std::string(made.begin(), made.end()));
   DL_GroupParameters_EC<ECP> curve(ASN1::secp256r1());
   const Integer secret = Integer(KEY, 32) % curve.GetSubgroupOrder();
   ECP::Point point = curve.ExponentiateBase(secret);
-  for (int n = 0; n < 4; ++n) point = curve.GetCurve().Multiply(point.x % curve.GetSubgroupOrder(), point);
+  for (int n = 0; n < 4; ++n)
+    point = curve.GetCurve().Multiply(point.x % curve.GetSubgroupOrder(), point);
   std::cout << "curve " << std::hex << point.x << ' ' << point.y << std::dec << '\n';
   const Integer prime = Integer::Power2(255) - 19;
   std::cout << "power " << std::hex << a_exp_b_mod_c(point.x, point.y, prime) << std::dec << '\n';
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
+  if (argc != 4)
+    return 2;
   const std::string how = argv[1];
   std::ifstream file(argv[2], std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
