@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Solves models: solve simplex|dual|interior|integer|satisfy FILE TIMES; .mps, .lp, or else
+// Solves models: solve simplex|dual|interior|integer|satisfy FILE TIMES; .mps, .lp, .cnf, or else
 // MathProg.
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,8 @@ static glp_prob *read_model(const char *path) {
     failed = glp_read_mps(model, GLP_MPS_FILE, NULL, path);
   } else if (ends(path, ".lp")) {
     failed = glp_read_lp(model, NULL, path);
+  } else if (ends(path, ".cnf")) {
+    failed = glp_read_cnfsat(model, path);
   } else {
     glp_tran *translator = glp_mpl_alloc_wksp();
     failed = glp_mpl_read_model(translator, path, 0) || glp_mpl_generate(translator, NULL);

@@ -35,7 +35,9 @@ namespace engine {
 void loop() {}
 void event() {}
 void send(const char[], ...) {}
-void book_init() {}
+int book_move(board_t *) { return MoveNone; }
+FILE *pipefd_a2e_0_stream = stdin;
+FILE *pipefd_e2a_1_stream = stdout;
 
 static void init() {
   option_init();
