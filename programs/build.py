@@ -33,6 +33,10 @@ TEST_TIMEOUT = 60.0
 WARNINGS = ("-Wno-everything", "-Wbackend-plugin")
 
 
+#: The variables that programs run with.
+VARIABLES = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+
+
 @dataclass(frozen=True)
 class Compiled:
     """One compiled file."""
@@ -161,6 +165,39 @@ def link_program(
     return linked
 
 
+@dataclass(frozen=True)
+class Command:
+    """A command of the catalog: the executable's name and its arguments, with files relative to the
+    folder in which it runs."""
+
+    words: tuple[str, ...]
+    stdin: str | None
+    stdout: str | None
+    code: int
+    variables: tuple[tuple[str, str], ...]
+
+
+def command_of(program: Program, line: Sequence[str], build: Path = BUILD) -> Command:
+    """A line of a test or workload."""
+    places = {
+        "{src}": str(source_tree(program, build).resolve()),
+        "{inputs}": str(program.inputs),
+        "{work}": str(build.resolve() / "work"),
+    }
+    words = list(line)
+    for name, place in places.items():
+        words = [word.replace(name, place) for word in words]
+    stdin = next((word[1:] for word in words if word.startswith("<")), None)
+    stdout = next((word[1:] for word in words if word.startswith(">")), None)
+    words = [word for word in words if word[:1] not in ("<", ">")]
+    code = int(words.pop(0)[1:]) if words[0].startswith("?") else 0
+    variables: list[tuple[str, str]] = []
+    while "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        variables.append((name, value))
+    return Command(tuple(words), stdin, stdout, code, tuple(variables))
+
+
 def run_test(
     program: Program,
     executables: Path,
@@ -181,28 +218,16 @@ def run_test(
     if folder.exists():
         shutil.rmtree(folder)
     (folder / "scratch").mkdir(parents=True)
-    places = {
-        "{src}": str(source_tree(program, build).resolve()),
-        "{inputs}": str(program.inputs),
-        "{work}": str(build.resolve() / "work"),
-    }
     report: list[bytes] = []
     for line in program.test:
-        words = list(line)
-        for name, place in places.items():
-            words = [word.replace(name, place) for word in words]
-        stdin = next((word[1:] for word in words if word.startswith("<")), None)
-        stdout = next((word[1:] for word in words if word.startswith(">")), None)
-        command = [word for word in words if word[:1] not in ("<", ">")]
-        variables = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
-        expected = int(command.pop(0)[1:]) if command[0].startswith("?") else 0
-        while "=" in command[0]:
-            name, _, value = command.pop(0).partition("=")
-            variables[name] = value
+        command = command_of(program, line, build)
+        variables = {**VARIABLES, **dict(command.variables)}
         for name, value in (env or {}).items():
-            variables[name] = value.replace("{executable}", command[0])
-        command[:1] = [*emulator, str(executables.resolve() / command[0])]
-        ran = run(command, folder, TEST_TIMEOUT, folder / stdin if stdin else None, variables)
+            variables[name] = value.replace("{executable}", command.words[0])
+        stdin = folder / command.stdin if command.stdin else None
+        stdout, expected = command.stdout, command.code
+        words = [*emulator, str(executables.resolve() / command.words[0]), *command.words[1:]]
+        ran = run(words, folder, TEST_TIMEOUT, stdin, variables)
         if ran.code != expected:
             raise ProgramsError(
                 f"{program.name}: {' '.join(line)} ended with {ran.code}, expected {expected}: "

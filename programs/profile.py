@@ -33,7 +33,14 @@ from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.profdata import Counts
 from programs import work
-from programs.build import Compiled, compile_program, link_program, run_test
+from programs.build import (
+    Compiled,
+    command_of,
+    compile_program,
+    files_of_executable,
+    link_program,
+    run_test,
+)
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, fetched_version, run
 
@@ -65,7 +72,7 @@ class Keys:
         self._several = {name for name, count in counted.items() if count > 1}
         everything = ((program.name, tuple(self._defined)),)
         self._files = {
-            name: [file.removeprefix("?") for file in files]
+            name: files_of_executable(files, self._defined)
             for name, files in program.executables or everything
         }
 
@@ -95,7 +102,7 @@ def profile(program: Program, folder: Path, jobs: int = 2, build: Path = BUILD) 
         run_test(replace(program, test=commands), folder / "bin", folder / "work", build, env=env)
         seconds = time.perf_counter() - began
         functions: dict[str, Counts] = {}
-        for executable in dict.fromkeys(_executable(command) for command in commands):
+        for executable in dict.fromkeys(command_of(program, line).words[0] for line in commands):
             merged = folder / "merged.profdata"
             profdata.merge(sorted((raw / executable).glob("*")), merged)
             for (file, function), counts in profdata.counts(merged).items():
@@ -103,12 +110,6 @@ def profile(program: Program, folder: Path, jobs: int = 2, build: Path = BUILD) 
                 functions[key] = functions[key].plus(counts) if key in functions else counts
         found[name] = {"seconds": round(seconds, 4), "functions": functions}
     return found
-
-
-def _executable(command: Sequence[str]) -> str:
-    """The executable of a command of the catalog."""
-    words = [word for word in command if word[:1] not in ("<", ">", "?")]
-    return next(word for word in words if "=" not in word)
 
 
 def made_from(program: Program, build: Path = BUILD) -> str:

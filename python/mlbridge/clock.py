@@ -26,7 +26,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
@@ -60,6 +60,8 @@ class Command:
     stdout: str | None = None
     #: The exit code that it must have; None if any is right that all builds have.
     code: int | None = None
+    #: Variables beside those of its Work.
+    variables: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, text: str) -> Command:
@@ -83,6 +85,8 @@ class Work:
     outputs: tuple[str, ...] | None = None
     #: Files and folders in it whose contents don't matter.
     ignored: tuple[str, ...] = ("scratch",)
+    #: Called each time before the commands run, and not timed.
+    before: Callable[[], None] = lambda: None
 
 
 class Spent(NamedTuple):
@@ -236,7 +240,7 @@ def _start(
         (os.POSIX_SPAWN_OPEN, 1, stdout, made, 0o666),
         (os.POSIX_SPAWN_OPEN, 2, stderr, made, 0o666),
     ]
-    variables = dict(os.environ if env is None else env)
+    variables = {**(os.environ if env is None else env), **dict(command.variables)}
     if not command.words:
         raise InvalidArgument("a command has no words")
     with _starting:
@@ -291,6 +295,7 @@ class _Runner:
 
     def seconds(self, work: Work) -> float:
         """The time of all commands. InvalidArgument if an exit code is not the one before."""
+        work.before()
         total, codes = 0.0, []
         for number, command in enumerate(work.commands):
             spent = run(

@@ -15,11 +15,12 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from .claiming import claim
+from .clock import Command, Timing, Work, compare
 from .decisions import Decisions, read_decisions
 from .elf import executable_bytes, is_object
 from .errors import Code, Error, InvalidArgument, NotFound
@@ -124,17 +125,22 @@ class Run:
     problem: str = ""
     #: The program's outputs that were there afterwards.
     outputs: set[str] = field(default_factory=set)
+    #: The comparison by the clock, if there was one.
+    timing: Timing | None = None
 
     @property
     def ratio(self) -> Ratio | None:
         """The policy's time over the baseline's."""
+        if self.timing:
+            return next(iter(self.timing.ratios.values()), None)
         pairs = zip(self.policy_seconds, self.baseline_seconds, strict=False)
         return Ratio.of(policy / plain for policy, plain in pairs)
 
     def as_json(self) -> dict[str, Any]:
         """An entry of `runs` in the report."""
         named = ("command", "code", "problem", "baseline_seconds", "policy_seconds")
-        return {name: getattr(self, name) for name in named} | {"ratio": numbers(self.ratio)}
+        entry = {name: getattr(self, name) for name in named} | {"ratio": numbers(self.ratio)}
+        return entry | ({"timing": self.timing.as_json()} if self.timing else {})
 
 
 @dataclass
@@ -220,6 +226,12 @@ class Comparison:
         if not self.program.runs:
             notes.append("no command was run, so no output was compared")
         notes += [f"`{r.command}` ended with {r.code} both ways" for r in self.runs if r.code]
+        notes += [
+            f"`{r.command}`: the baseline took {r.timing.repeat} times as long as itself, so the "
+            "machine is not quiet enough for this interval"
+            for r in self.runs
+            if r.timing and not r.timing.is_even
+        ]
         return notes
 
     def as_json(self) -> dict[str, Any]:
@@ -374,6 +386,34 @@ class Workspace:
             for place, kept in places:
                 place.rename(kept)
 
+    def time(self, variants: Sequence[Variant], command: str, seconds: float) -> Timing:
+        """Compare the times of a command in the trees of several variants, in about so many
+        seconds. The variables are the same for all. Raises what clock.compare does."""
+        there: list[Variant] = []
+
+        def put(variant: Variant | None) -> None:
+            if there and there[0] is not variant:
+                self._tree.rename(self._kept(there.pop(), self._tree))
+            if variant and not there:
+                self._kept(variant, self._tree).rename(self._tree)
+                there.append(variant)
+
+        works = [
+            Work(
+                name=variant.name,
+                commands=(Command.of(command),),
+                folder=self._tree,
+                env=self._environment(()),
+                outputs=self.program.outputs,
+                before=partial(put, variant),
+            )
+            for variant in variants
+        ]
+        try:
+            return compare(works[0], works[1:], budget=seconds, timeout=self._timeout)
+        finally:
+            put(None)
+
     def _kept(self, variant: Variant, place: Path) -> Path:
         return place.with_name(variant.name if place == self._tree else f"{variant.name}.decisions")
 
@@ -457,10 +497,12 @@ def validate(
     timeout: float = 600.0,
     never_larger: bool = False,
     baseline: Variant = PLAIN,
+    time: float = 0.0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Build each program `repeat` times in each variant, in turns, and run its commands as often.
 
+    If outputs are equal, the clock then compares the times of each command for `time` seconds.
     Copies lie in `work`/NUMBER-NAME. `progress` is told what has been done, `steps` times. What
     goes wrong in a program is among the report's problems, with `never_larger` also each object
     with more executable bytes than the baseline's.
@@ -471,7 +513,7 @@ def validate(
         for number, (program, name) in enumerate(zip(programs, names, strict=True))
     ]
     compared = [
-        _compare(workspace, (baseline, policy), repeat, progress) for workspace in workspaces
+        _compare(workspace, (baseline, policy), repeat, time, progress) for workspace in workspaces
     ]
     for one in compared if never_larger else ():
         for path, ratio in one.ratios.items():
@@ -481,15 +523,20 @@ def validate(
     return Report(compared)
 
 
-def steps(programs: Sequence[Program], repeat: int, counts: bool = False) -> int:
-    """The number of builds and runs that validate() does; `counts`: the policy counts."""
-    return sum(2 * repeat * (1 + len(program.runs)) + 2 * counts for program in programs)
+def steps(
+    programs: Sequence[Program], repeat: int, counts: bool = False, times: bool = False
+) -> int:
+    """The number of builds, runs and comparisons of time that validate() does; `counts`: the policy
+    counts."""
+    runs = sum(len(program.runs) for program in programs)
+    return 2 * repeat * (len(programs) + runs) + 2 * counts * len(programs) + times * runs
 
 
 def _compare(
     workspace: Workspace,
     variants: tuple[Variant, Variant],
     repeat: int,
+    time: float,
     progress: Callable[[str], None],
 ) -> Comparison:
     comparison = Comparison(workspace.program)
@@ -545,6 +592,15 @@ def _compare(
             for name in workspace.program.outputs
             if name not in written
         ]
+    for one in comparison.runs if time and not comparison.problems else ():
+        try:
+            one.timing = workspace.time(variants, one.command, time)
+        except (Error, OSError) as error:
+            comparison.problems.append(f"while `{one.command}` was timed: {error}")
+            break
+        wrong = one.timing.differences.items()
+        comparison.problems += [f"`{one.command}`, {name}: {what}" for name, what in wrong]
+        progress(f"{workspace.program.name}: timed {one.command}")
     return comparison
 
 

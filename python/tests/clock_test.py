@@ -73,10 +73,10 @@ def test_a_process_is_run_in_its_folder_on_one_processor(tmp_path: Path) -> None
     text = "pwd; cat; echo $A; grep Cpus_allowed_list /proc/self/status; echo no >&2; exit 3"
     one = max(processors)
     spent = clock.run(
-        sh(text, stdin="in", stdout="out"),
+        sh(text, stdin="in", stdout="out", variables=(("A", "b"),)),
         tmp_path,
         stderr=tmp_path / "errors",
-        env={"A": "b", "PATH": os.defpath},
+        env={"A": "a", "PATH": os.defpath},
         processor=one,
     )
     assert spent.code == 3 and spent.processor > 0 and spent.wall > 0

@@ -117,6 +117,31 @@ def test_a_policy_that_is_right(tree: Tree, tmp_path: Path) -> None:
     assert "8 decisions" in page.text
 
 
+def test_the_clock_compares_times(tree: Tree, tmp_path: Path) -> None:
+    words = ("--run", "./prog 1 2", "--run", "pwd; ./prog > log", "--output", "out")
+    out, problems = tree.validate(*words, "--time", "10ms", "--work", str(tmp_path / "work"))
+    assert problems == ""
+    (program,) = tree.report["programs"]
+    for run in program["runs"]:
+        timing = run["timing"]
+        assert run["ratio"] == timing["ratios"]["policy"] and run["ratio"]["count"] >= 8
+        assert timing["differences"] == {} and timing["baseline"] == "baseline"
+        assert timing["repeat"]["count"] >= 8 and len(run["policy_seconds"]) == 2
+    lines = [line.split() for line in out.splitlines()]
+    head = next(number for number, words in enumerate(lines) if words[:1] == ["timed"])
+    assert [words[0] for words in lines[head + 1 : head + 4]] == ["./prog", "pwd;", "all"]
+    # Both trees are where they are kept.
+    kept = tmp_path / "work" / "0-tree"
+    assert {"baseline", "policy"} <= {p.name for p in kept.iterdir()}
+    assert not (kept / "tree").exists()
+
+
+def test_outputs_that_change_while_times_are_compared(tree: Tree) -> None:
+    text = "echo x >> seen; [ $(wc -l < seen) -lt 5 ] || exit 1"
+    _, problems = tree.validate("--run", text, "--time", "10ms")
+    assert "while `echo x" in problems and "ended with [1], and before that with [0]" in problems
+
+
 def test_sizes_are_those_of_the_compiler(tree: Tree, tmp_path: Path) -> None:
     tree.validate("--work", str(tmp_path / "work"))
     kept = tmp_path / "work" / "0-tree"
@@ -296,6 +321,7 @@ def test_names_that_no_terminal_and_no_encoding_can_show(tree: Tree) -> None:
     [
         (["--chart", "chart.xyz", "--", "make"], 2, "--chart: chart.xyz ends in none of .jpeg, "),
         (["--output", "f", "--", "make"], 2, "add --run COMMAND"),
+        (["--time", "1s", "--", "make"], 2, "the times of commands; add --run COMMAND"),
         (["--repeat", "0", "--", "make"], 2, "--repeat: expected a number of at least 1"),
         (["--timeout", "0s", "--", "make"], 2, "--timeout: expected a time such as 5s"),
         (["--level", "O9", "--", "make"], 2, "--level: invalid choice"),

@@ -84,6 +84,12 @@ example:
         type=positive_seconds,
         default=600.0,
     )
+    parser.option(
+        "--time TIME",
+        "compare the processor time of each command for so long, in many pairs of runs: 40s",
+        type=positive_seconds,
+        default=0.0,
+    )
     parser.option("--work DIR", "keep the copies here (default: a temporary folder, removed)")
     parser.option("--json FILE", "write a report")
     parser.option("--chart FILE", "draw a chart: chart.png, chart.svg, …")
@@ -143,6 +149,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.output and not options.run:
         raise UsageError("--output is a file that a command writes; add --run COMMAND")
+    if options.time and not options.run:
+        raise UsageError("--time compares the times of commands; add --run COMMAND")
     options.optimizations, words_of_build = optimizations_and_build(options)
     request = request_of(options, files.onnx_runtime())
     compiler = compiler_file(request)
@@ -178,7 +186,7 @@ def run(options: argparse.Namespace) -> int:
         for tree in trees
     ]
     baseline, policy = ways(request)
-    total = validation.steps(programs, options.repeat, not has_logs)
+    total = validation.steps(programs, options.repeat, not has_logs, bool(options.time))
     try:
         with folder(options.work) as work, progress(total) as done:
             report = validation.validate(
@@ -191,6 +199,7 @@ def run(options: argparse.Namespace) -> int:
                 timeout=options.timeout,
                 never_larger=is_never_larger(request),
                 baseline=baseline,
+                time=options.time,
                 progress=done,
             )
             more = reporting.of_validation(work) if options.report else []
@@ -297,6 +306,7 @@ def show(report: Report) -> None:
             ],
             left=("command",),
         )
+    show_timings(report)
     print()
     grown = sorted(
         ((ratio, one, path) for one in report.programs for path, ratio in one.ratios.items()),
@@ -320,6 +330,35 @@ def show(report: Report) -> None:
             "spills: spills, reloads and copies for each call of each function, as LLVM estimates"
             " them, policy / baseline, geometric mean over files"
         )
+
+
+def show_timings(report: Report) -> None:
+    """The table of what the clock has compared."""
+    from ..ratio import Ratio
+
+    timed = [(one, ran) for one in report.programs for ran in one.runs if ran.timing and ran.ratio]
+    rows = [
+        [
+            report.named(one, ran.command)[:WIDEST],
+            *(f"{1000 * seconds:.2f}" for seconds in ran.timing.seconds.values()),
+            cell(ran.ratio),
+            str(ran.timing.repeat),
+            str(ran.ratio.count),
+        ]
+        for one, ran in timed
+        if ran.timing and ran.ratio
+    ]
+    if not rows:
+        return
+    if len(rows) > 1:
+        mean = Ratio.of(ran.ratio.mean for _, ran in timed if ran.ratio)
+        rows.append(["all", "", "", cell(mean), "", ""])
+    print()
+    table(
+        ["timed", "baseline ms", "policy ms", "time", "baseline / baseline", "pairs"],
+        rows,
+        left=("timed",),
+    )
 
 
 def row(one: Comparison) -> list[str]:
