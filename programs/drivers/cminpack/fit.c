@@ -53,7 +53,8 @@ int main(int argc, char **argv) {
   static double f[POINTS], measured[POINTS], jacobian[POINTS * PARAMETERS], work[WORK];
   double first = 0, last = 0, norm = 0, x[SIZE];
   int pivots[PARAMETERS], steps[PARAMETERS], codes = 0;
-  const double truth[PARAMETERS] = {3, 2.5, 1.5, 6, 0.5, 0.1};
+  const double truth[PARAMETERS] = {3, 2.5, 1.5, 6, 0.5, 0.1},
+               guess[PARAMETERS] = {2.7, 2.3, 1.5, 5.1, 0.7, 0.4};
   for (int n = atoi(argv[2]); n > 0; --n) {
     if (strcmp(argv[1], "equations") == 0) {
       double one = 1 + n * 0.001;
@@ -63,9 +64,9 @@ int main(int argc, char **argv) {
       norm += enorm(SIZE, f);
     } else {
       for (int k = 0; k < POINTS; ++k)
-        measured[k] = curve(truth, 0.05 * k) + 0.05 * sin(k * (7.1 + n));
+        measured[k] = curve(truth, 0.05 * k + 1e-6 * n) + 0.05 * sin(k * (7.1 + n));
       for (int k = 0; k < PARAMETERS; ++k)
-        x[k] = truth[k] * 0.8 + 0.3;
+        x[k] = guess[k];
       if (strcmp(argv[1], "curve") == 0) {
         codes += lmdif1(residuals, measured, POINTS, PARAMETERS, x, f, 1e-10, steps, work, WORK);
       } else {

@@ -25,8 +25,8 @@ int main(int argc, char **argv) {
     lame_set_VBR_quality(encoder, 4);
   } else {
     lame_set_mode(encoder, MONO);
-    lame_set_out_samplerate(encoder, 16000);
-    lame_set_brate(encoder, 32);
+    lame_set_out_samplerate(encoder, 22050);
+    lame_set_brate(encoder, 56);
     lame_set_quality(encoder, 1);
   }
   if (lame_init_params(encoder) < 0)
