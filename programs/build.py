@@ -64,6 +64,8 @@ def compile_command(
         include.append("-I.")
     warnings = WARNINGS if "clang" in compiler[0] else ()
     path = source.replace("{own}", str(program.own_drivers))
+    if path != source:
+        include.append("-I.")  # our own file, which includes headers of the source tree
     return [*compiler, standard, *warnings, *include, *program.flags, *flags, "-c", path]
 
 

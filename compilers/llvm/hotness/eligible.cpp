@@ -9,20 +9,15 @@ using namespace llvm;
 
 namespace mlbridge::hotness {
 
-std::string whyLeftAlone(const Module &M) {
-  if (M.getProfileSummary(false) || M.getProfileSummary(true))
-    return "it has a profile, by which LLVM decides";
-  for (const Function &F : M) {
-    if (F.hasProfileData())
-      return "it has a profile, by which LLVM decides";
-    // Counters of a profile or of coverage.
-    if (F.isIntrinsic() && !F.use_empty() && F.getName().starts_with("llvm.instrprof."))
-      return "it is instrumented for a profile or coverage";
-  }
+StringRef whyLeftAlone(const Module &M, bool HasProfile) {
+  if (HasProfile || M.getProfileSummary(false) || M.getProfileSummary(true) ||
+      any_of(M, [](const llvm::Function &F) { return F.hasProfileData(); }))
+    return "LLVM uses a profile, or counts for one";
+  // What clang's own counters and those of gcov have become here.
   for (const GlobalVariable &Variable : M.globals())
-    if (Variable.getName().starts_with("__llvm_profile_") ||
-        Variable.getName().starts_with("__llvm_gcov"))
-      return "it is instrumented for a profile or coverage";
+    for (const StringRef Prefix : {"__profc_", "__profd_", "__llvm_profile_", "__llvm_gcov"})
+      if (Variable.getName().starts_with(Prefix))
+        return "it is instrumented for a profile or for coverage";
   return "";
 }
 
@@ -39,7 +34,8 @@ Eligible::Eligible(const Module &M) {
   }
 }
 
-/// True if the user said how a loop is compiled.
+/// True if the user said how a loop is compiled. That it isn't unrolled, clang says of every loop
+/// at -O1, and it suits size.
 static bool hasLoopPragma(const llvm::Function &F) {
   for (const BasicBlock &Block : F) {
     const Instruction *End = Block.getTerminator();
@@ -52,7 +48,8 @@ static bool hasLoopPragma(const llvm::Function &F) {
                              ? dyn_cast_or_null<MDString>(Property->getOperand(0).get())
                              : nullptr;
       if (Name && Name->getString().starts_with("llvm.loop.") &&
-          Name->getString() != "llvm.loop.mustprogress")
+          Name->getString() != "llvm.loop.mustprogress" &&
+          Name->getString() != "llvm.loop.unroll.disable")
         return true;
     }
   }

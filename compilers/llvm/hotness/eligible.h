@@ -6,12 +6,11 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/IR/Module.h"
 
-#include <string>
-
 namespace mlbridge::hotness {
 
-/// Why a whole module is left alone; empty if it isn't: it has a profile, or counters of one.
-std::string whyLeftAlone(const llvm::Module &M);
+/// Why a whole module is left alone; empty if it isn't. `HasProfile`: its pipeline uses a profile
+/// or counts for one.
+llvm::StringRef whyLeftAlone(const llvm::Module &M, bool HasProfile);
 
 /// Which functions of a module may be compiled for size.
 class Eligible {

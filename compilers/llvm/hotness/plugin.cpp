@@ -10,6 +10,7 @@
 #include "plugin/advisor.h"
 #include "plugin/flags.h"
 #include "plugin/levels.h"
+#include "plugin/profile_options.h"
 #include "versions/pass_plugin.h"
 
 #include <mlbridge/runner.h>
@@ -99,8 +100,9 @@ mlbridge::Expected<Decisions> ask(const Options &Given, Module &M, const Descrip
 
 class HotnessPass : public PassInfoMixin<HotnessPass> {
 public:
-  /// Without a level, it acts at any.
-  explicit HotnessPass(StringRef Level) : Level(Level) {}
+  /// Without a level, it acts at any. `HasProfile`: LLVM decides by a profile, or counts for one.
+  explicit HotnessPass(StringRef Level, bool HasProfile = false)
+      : Level(Level), HasProfile(HasProfile) {}
 
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
     const mlbridge::Expected<Options> Read = readOptions();
@@ -119,9 +121,9 @@ private:
   bool decide(const Options &Given, Module &M) const {
     if (none_of(M, [&](const llvm::Function &F) { return isOurs(Given, F); }))
       return false;
-    if (!whyLeftAlone(M).empty()) {
+    if (const StringRef Why = whyLeftAlone(M, HasProfile); !Why.empty()) {
       remark<OptimizationRemarkMissed>(*firstBody(M), "LeftAlone",
-                                       "the module is left as it is: " + whyLeftAlone(M));
+                                       ("the module is left as it is: " + Why).str());
       return false;
     }
     const Description About(M);
@@ -183,6 +185,7 @@ private:
   }
 
   const std::string Level;
+  const bool HasProfile;
 };
 
 void addTo(PassBuilder &Builder) {
@@ -196,9 +199,10 @@ void addTo(PassBuilder &Builder) {
       });
   if (!ModelFlags.given())
     return;
-  const auto Add = [](ModulePassManager &To, OptimizationLevel Level, auto...) {
+  const auto Add = [HasProfile = plugin::hasProfile(Builder)](ModulePassManager &To,
+                                                              OptimizationLevel Level, auto...) {
     if (Level != OptimizationLevel::O0)
-      To.addPass(HotnessPass(plugin::nameOf(Level)));
+      To.addPass(HotnessPass(plugin::nameOf(Level), HasProfile));
   };
   // Values are in registers here, so that what a function does is seen, but nothing is inlined.
   Builder.registerPipelineEarlySimplificationEPCallback(Add);

@@ -18,7 +18,8 @@ static void message(const asSMessageInfo *info, void *) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2) return 2;
+  if (argc != 2)
+    return 2;
   std::ifstream file(argv[1]);
   const std::string code{std::istreambuf_iterator<char>(file), {}};
   asIScriptEngine *engine = asCreateScriptEngine();
@@ -31,11 +32,13 @@ int main(int argc, char **argv) {
   engine->RegisterGlobalFunction("void print(const string &in)", asFUNCTION(print), asCALL_CDECL);
   asIScriptModule *module = engine->GetModule("script", asGM_ALWAYS_CREATE);
   module->AddScriptSection("script", code.c_str(), code.size());
-  if (module->Build() < 0) return 1;
+  if (module->Build() < 0)
+    return 1;
   asIScriptContext *context = engine->CreateContext();
   context->Prepare(module->GetFunctionByDecl("void main()"));
   const int ended = context->Execute();
-  if (ended == asEXECUTION_EXCEPTION) std::fprintf(stderr, "%s\n", context->GetExceptionString());
+  if (ended == asEXECUTION_EXCEPTION)
+    std::fprintf(stderr, "%s\n", context->GetExceptionString());
   context->Release();
   engine->ShutDownAndRelease();
   return ended == asEXECUTION_FINISHED ? 0 : 1;

@@ -23,7 +23,8 @@ static char *read_all(const char *path, size_t *size) {
   *size = (size_t)ftell(file);
   rewind(file);
   char *text = malloc(*size + 1);
-  if (!text || fread(text, 1, *size, file) != *size) exit(1);
+  if (!text || fread(text, 1, *size, file) != *size)
+    exit(1);
   fclose(file);
   return text;
 }
@@ -38,7 +39,8 @@ static duk_ret_t read_file(duk_context *context) {
 
 int main(int argc, char **argv) {
   duk_context *context = duk_create_heap_default();
-  if (argc < 2 || !context) return 2;
+  if (argc < 2 || !context)
+    return 2;
   duk_push_c_function(context, print, DUK_VARARGS);
   duk_put_global_string(context, "print");
   duk_push_c_function(context, read_file, 1);
@@ -52,7 +54,8 @@ int main(int argc, char **argv) {
   size_t size;
   char *text = read_all(argv[1], &size);
   int failed = duk_peval_lstring(context, text, size) != 0;
-  if (failed) fprintf(stderr, "%s\n", duk_safe_to_string(context, -1));
+  if (failed)
+    fprintf(stderr, "%s\n", duk_safe_to_string(context, -1));
   free(text);
   duk_destroy_heap(context);
   return failed;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Solves models: solve simplex|dual|interior|integer|satisfy FILE TIMES; .mps, .lp, or else MathProg.
+// Solves models: solve simplex|dual|interior|integer|satisfy FILE TIMES; .mps, .lp, .cnf, or else
+// MathProg.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,18 +19,23 @@ static glp_prob *read_model(const char *path) {
     failed = glp_read_mps(model, GLP_MPS_FILE, NULL, path);
   } else if (ends(path, ".lp")) {
     failed = glp_read_lp(model, NULL, path);
+  } else if (ends(path, ".cnf")) {
+    failed = glp_read_cnfsat(model, path);
   } else {
     glp_tran *translator = glp_mpl_alloc_wksp();
     failed = glp_mpl_read_model(translator, path, 0) || glp_mpl_generate(translator, NULL);
-    if (!failed) glp_mpl_build_prob(translator, model);
+    if (!failed)
+      glp_mpl_build_prob(translator, model);
     glp_mpl_free_wksp(translator);
   }
-  if (failed) exit(1);
+  if (failed)
+    exit(1);
   return model;
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
+  if (argc != 4)
+    return 2;
   glp_term_out(GLP_OFF);
   const char *how = argv[1];
   for (int n = atoi(argv[3]); n > 0; --n) {
@@ -59,7 +65,9 @@ int main(int argc, char **argv) {
       code = glp_simplex(model, &options);
       value = glp_get_obj_val(model);
     }
-    if (n == 1) printf("%d rows, %d columns, %d: %.6g\n", glp_get_num_rows(model), glp_get_num_cols(model), code, value);
+    if (n == 1)
+      printf("%d rows, %d columns, %d: %.6g\n", glp_get_num_rows(model), glp_get_num_cols(model),
+             code, value);
     glp_delete_prob(model);
   }
   return 0;

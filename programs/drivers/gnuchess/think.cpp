@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Searches positions: think DEPTH POSITION ..., in Forsyth-Edwards notation. Takes the place of the engine's protocol.
+// Searches positions: think DEPTH POSITION ..., in Forsyth-Edwards notation. Takes the place of the
+// engine's protocol.
 #include <cstdio>
 #include <cstdlib>
 
@@ -34,7 +35,9 @@ namespace engine {
 void loop() {}
 void event() {}
 void send(const char[], ...) {}
-void book_init() {}
+int book_move(board_t *) { return MoveNone; }
+FILE *pipefd_a2e_0_stream = stdin;
+FILE *pipefd_e2a_1_stream = stdout;
 
 static void init() {
   option_init();
@@ -68,14 +71,17 @@ static void think(const char *position, int depth) {
   search();
   char move[16];
   move_to_string(SearchBest->move, move, sizeof move);
-  std::printf("%s %d, %lld nodes\n", move, SearchBest->value, static_cast<long long>(SearchCurrent->node_nb));
+  std::printf("%s %d, %lld nodes\n", move, SearchBest->value,
+              static_cast<long long>(SearchCurrent->node_nb));
 }
 
-}  // namespace engine
+} // namespace engine
 
 int main(int argc, char **argv) {
-  if (argc < 3) return 2;
+  if (argc < 3)
+    return 2;
   engine::init();
-  for (int n = 2; n < argc; ++n) engine::think(argv[n], std::atoi(argv[1]));
+  for (int n = 2; n < argc; ++n)
+    engine::think(argv[n], std::atoi(argv[1]));
   return 0;
 }

@@ -29,14 +29,18 @@ static void print(const char *what, const Paths &paths) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc != 3)
+    return 2;
   const std::string how = argv[1];
   const int count = std::atoi(argv[2]);
   Paths subjects, clips, result;
   unsigned state = 1;
-  auto random = [&state](unsigned limit) { return (state = state * 1664525u + 1013904223u) / 65536 % limit; };
+  auto random = [&state](unsigned limit) {
+    return (state = state * 1664525u + 1013904223u) / 65536 % limit;
+  };
   for (int n = 0; n < count; ++n) {
-    (n % 3 ? subjects : clips).push_back(star(random(60000), random(60000), 1000 + random(4000), 5 + n % 20));
+    (n % 3 ? subjects : clips)
+        .push_back(star(random(60000), random(60000), 1000 + random(4000), 5 + n % 20));
   }
   if (how == "offset") {
     for (const double delta : {300.0, -120.0}) {

@@ -7,7 +7,8 @@
 #include "xmp.h"
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
+  if (argc != 4)
+    return 2;
   xmp_context player = xmp_create_context();
   int code = xmp_load_module(player, argv[2]);
   if (code != 0) {
@@ -16,7 +17,10 @@ int main(int argc, char **argv) {
   }
   int plain = strcmp(argv[1], "plain") == 0, spline = strcmp(argv[1], "spline") == 0;
   xmp_start_player(player, plain ? 22050 : 48000, plain ? XMP_FORMAT_8BIT | XMP_FORMAT_MONO : 0);
-  xmp_set_player(player, XMP_PLAYER_INTERP, plain ? XMP_INTERP_NEAREST : spline ? XMP_INTERP_SPLINE : XMP_INTERP_LINEAR);
+  xmp_set_player(player, XMP_PLAYER_INTERP,
+                 plain    ? XMP_INTERP_NEAREST
+                 : spline ? XMP_INTERP_SPLINE
+                          : XMP_INTERP_LINEAR);
   xmp_set_player(player, XMP_PLAYER_DSP, spline ? XMP_DSP_LOWPASS : 0);
   struct xmp_module_info module;
   xmp_get_module_info(player, &module);
@@ -26,7 +30,8 @@ int main(int argc, char **argv) {
   for (int n = atoi(argv[3]); n > 0 && xmp_play_frame(player) == 0; --n) {
     xmp_get_frame_info(player, &frame);
     const unsigned char *bytes = frame.buffer;
-    for (int k = 0; k < frame.buffer_size; ++k) hash = (hash ^ bytes[k]) * 16777619u;
+    for (int k = 0; k < frame.buffer_size; ++k)
+      hash = (hash ^ bytes[k]) * 16777619u;
   }
   printf("position %d, row %d: %08x\n", frame.pos, frame.row, hash);
   xmp_end_player(player);

@@ -13,7 +13,8 @@
 #include "libqhullcpp/RboxPoints.h"
 
 int main(int argc, char **argv) {
-  if (argc != 2) return 2;
+  if (argc != 2)
+    return 2;
   const std::string count = argv[1];
   for (const char *shape : {"D3 s t7", "D4 t8", "D2 t9"}) {
     orgQhull::RboxPoints points;
@@ -27,12 +28,14 @@ int main(int argc, char **argv) {
       neighbours += facet.neighborFacets().size();
       for (const orgQhull::QhullVertex &vertex : facet.vertices()) {
         const orgQhull::QhullPoint point = vertex.point();
-        for (const double *x = point.begin(); x != point.end(); ++x) centres += std::fabs(*x);
+        for (const double *x = point.begin(); x != point.end(); ++x)
+          centres += std::fabs(*x);
         ++corners;
       }
     }
-    std::printf("%s: %d facets, area %.6f, volume %.6f, %.6f %.6f %ld %ld\n", shape, qhull.facetCount(), qhull.area(),
-                qhull.volume(), offsets, centres, corners, neighbours);
+    std::printf("%s: %d facets, area %.6f, volume %.6f, %.6f %.6f %ld %ld\n", shape,
+                qhull.facetCount(), qhull.area(), qhull.volume(), offsets, centres, corners,
+                neighbours);
   }
   return 0;
 }

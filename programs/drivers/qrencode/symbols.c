@@ -13,16 +13,19 @@ static void draw(const QRcode *code, int show) {
     fputs("not encoded\n", stderr);
     exit(1);
   }
-  for (int n = 0; n < code->width * code->width; ++n) hash = (hash ^ (code->data[n] & 1u)) * 16777619u;
+  for (int n = 0; n < code->width * code->width; ++n)
+    hash = (hash ^ (code->data[n] & 1u)) * 16777619u;
   for (int y = 0; show && y < code->width; ++y) {
-    for (int x = 0; x < code->width; ++x) fputs(code->data[y * code->width + x] & 1 ? "##" : "  ", stdout);
+    for (int x = 0; x < code->width; ++x)
+      fputs(code->data[y * code->width + x] & 1 ? "##" : "  ", stdout);
     putchar('\n');
   }
 }
 
 int main(int argc, char **argv) {
   FILE *file = argc == 4 ? fopen(argv[2], "r") : NULL;
-  if (!file) return 2;
+  if (!file)
+    return 2;
   char line[400], text[3000] = "";
   int count = atoi(argv[3]);
   for (int n = 0; n < count && fgets(line, sizeof line, file); ++n) {
@@ -49,7 +52,8 @@ int main(int argc, char **argv) {
       text[0] = 0;
     } else {
       QRcode_List *list = QRcode_encodeStringStructured(text, 8, QR_ECLEVEL_M, QR_MODE_8, 0);
-      for (QRcode_List *one = list; one; one = one->next) draw(one->code, 0);
+      for (QRcode_List *one = list; one; one = one->next)
+        draw(one->code, 0);
       QRcode_List_free(list);
       text[0] = 0;
     }

@@ -11,15 +11,16 @@ static unsigned state = 1;
 
 static double random_number() { return (state = state * 1664525u + 1013904223u) / 4294967296.0; }
 
-template <class Container>
-static void show(Container &box) {
+template <class Container> static void show(Container &box) {
   voro::c_loop_all loop(box);
   voro::voronoicell_neighbor cell;
   double volume = 0, surface = 0, edges = 0;
   std::size_t faces = 0;
   std::vector<int> neighbours;
-  if (loop.start()) do {
-      if (!box.compute_cell(cell, loop)) continue;
+  if (loop.start())
+    do {
+      if (!box.compute_cell(cell, loop))
+        continue;
       volume += cell.volume();
       surface += cell.surface_area();
       edges += cell.total_edge_distance();
@@ -30,7 +31,8 @@ static void show(Container &box) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc != 3)
+    return 2;
   const std::string how = argv[1];
   const int count = std::atoi(argv[2]);
   const bool periodic = how == "periodic";
@@ -40,7 +42,8 @@ int main(int argc, char **argv) {
     box.add_wall(ball);
     for (int n = 0; n < count; ++n) {
       const double x = random_number(), y = random_number(), z = random_number();
-      if (box.point_inside(x, y, z)) box.put(n, x, y, z, 0.02 + 0.05 * random_number());
+      if (box.point_inside(x, y, z))
+        box.put(n, x, y, z, 0.02 + 0.05 * random_number());
     }
     show(box);
   } else {
