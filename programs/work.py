@@ -2,8 +2,9 @@
 """Files that the programs' workloads read: the same ones on every machine.
 
 big.* are some megabytes. The others keep a program busy for some hundredths of a second:
-medium.txt, medium.md, medium.xml, medium.json and words.txt; table.csv; photo.ppm, photo.pgm and photo.bmp, an
-image of 384 x 256 points; sound.wav, two seconds, two channels of 16 bits; random.bin; genes.fasta.
+medium.txt, medium.md, medium.xml, medium.json and words.txt; table.csv; photo.ppm, photo.pgm and
+photo.bmp, an image of 384 x 256 points; sound.wav, two seconds, two channels of 16 bits;
+random.bin; genes.fasta.
 
 work_training.py and work_held_out.py write what single programs read.
 """

@@ -143,7 +143,8 @@ def add_models(parser: Parser) -> None:
         choices=GOALS,
     )
     parser.option(
-        "--profile FILE", "a profile of llvm-profdata by which hotness decides: --model profile:FILE"
+        "--profile FILE",
+        "a profile of llvm-profdata by which hotness decides; short for --model profile:FILE",
     )
     parser.option("--max-steps N", "the most decisions per module", type=number_from_one)
     parser.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
