@@ -42,6 +42,16 @@ def extra(name: str) -> str:
     return f'pip install "{DISTRIBUTION}[{name}]"'
 
 
+def onnx_runtime_advice() -> str:
+    """What brings ONNX Runtime."""
+    if is_of_debian():
+        return (
+            "apt-get install libonnxruntime1.21 (Debian 13), or one of PyPI's that "
+            "MLBRIDGE_ONNXRUNTIME names"
+        )
+    return "pip install onnxruntime"
+
+
 def _folders(kind: str) -> list[str]:
     """This package's folder of "plugins" or "components", and then those of other places of Python
     packages, the user's or the system's, in which a distribution of these is installed."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,16 @@ import pytest
 
 from mlbridge import files
 from mlbridge.optimizations import OPTIMIZATIONS
+
+ABLE_NEEDS = "needs the compiler plugin, the shipped model, clang-22 and onnxruntime"
+ABLE = (
+    all(
+        Path(path).is_file()
+        for path in (files.plugin("phase-ordering"), files.shipped_model("phase-ordering-size"))
+    )
+    and shutil.which("clang-22") is not None
+    and importlib.util.find_spec("onnxruntime") is not None
+)
 
 
 def doctor(*arguments: str, **environment: str) -> tuple[int, str]:
@@ -75,23 +86,28 @@ def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path) -> None:
 def test_plain_text(tmp_path: Path) -> None:
     code, text = doctor(PATH=str(tmp_path))
     assert code == 1
-    assert "MISSING  clang-22" in text and "to get it:  apt-get install clang-22" in text
+    assert "MISSING  clang-22" in text and "to get it:     apt-get install clang-22" in text
+    assert re.search(r"absent   opt-22 .*\n +optional, for: the plugins on LLVM IR alone\n", text)
+    assert "What is absent is optional" not in text
     assert text.endswith("The default set-up does not work yet; see above.\n")
 
 
-@pytest.mark.skipif(
-    not all(
-        Path(path).is_file()
-        for path in (files.plugin("phase-ordering"), files.shipped_model("phase-ordering-size"))
-    )
-    or not shutil.which("clang-22")
-    or not importlib.util.find_spec("onnxruntime"),
-    reason="needs the compiler plugin, the shipped model, clang-22 and onnxruntime",
-)
+@pytest.mark.skipif(not ABLE, reason=ABLE_NEEDS)
 def test_a_complete_installation_is_found_complete() -> None:
     code, checks = report()
     assert code == 0, [check for check in checks.values() if not check["ok"]]
     assert "compared it with the shipped candidate" in checks["clang compares"]["detail"]
+
+
+@pytest.mark.skipif(not ABLE, reason=ABLE_NEEDS)
+def test_what_is_absent_from_a_complete_installation_is_called_optional(tmp_path: Path) -> None:
+    code, text = doctor(MLBRIDGE_ONNXRUNTIME=str(tmp_path))
+    assert code == 0
+    assert re.search(r"absent   engine onnx .*\n +optional, for: onnx: models in process", text)
+    assert text.endswith(
+        "What is absent is optional, and nothing else needs it.\n"
+        "Unmodified clang can ask the shipped model.\n"
+    )
 
 
 def test_another_distribution_with_the_same_package_is_named(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def onnx_engine() -> str:
         try:
             answer = client.open(f"onnx:{path}").evaluate_scalar(x=[42.0])
         except Error as error:
-            fix = "pip install onnxruntime"
+            fix = files.onnx_runtime_advice()
             if files.find_component("engine", "onnx") is None:
                 fix = files.again("mlbridge-components")
             raise Missing(str(error), fix) from None
@@ -355,8 +355,11 @@ def run(options: argparse.Namespace) -> int:
         mark = "ok     " if check.ok else "MISSING" if check.required else "absent "
         print(f"{mark}  {check.part:<{width}}  {check.detail}")
         if not check.ok:
-            print(f"{'':<{width + 9}}  needed for: {check.needed_for}")
-            print(f"{'':<{width + 9}}  to get it:  {check.fix}")
+            use = "needed for:" if check.required else "optional, for:"
+            print(f"{'':<{width + 9}}  {use:<14} {check.needed_for}")
+            print(f"{'':<{width + 9}}  to get it:     {check.fix}")
+    if ok and not all(check.ok for check in results):
+        print("What is absent is optional, and nothing else needs it.")
     print(
         "Unmodified clang can ask the shipped model."
         if ok
