@@ -93,12 +93,12 @@ if grep -e '^MISSING' -e '^absent' doctor.txt; then exit 1; fi
 pip check
 /pages/tests/install/every-plugin.sh
 """
+NUMPY = """set -ex
+~/tools/bin/pip download --quiet --dest others numpy
+"""
 # Where there is no network, as docs/installing.md says, in a folder with a blank.
 OFFLINE = """set -ex
-mkdir -p 'a place' others
-~/tools/bin/pip download --quiet --dest others numpy
-cat > offline.sh <<'END'
-set -ex
+mkdir 'a place'
 python3 -m venv 'a place/tools'
 export PATH="$PWD/a place/tools/bin:$PATH"
 pip install --no-index --find-links=/wheels --find-links=others 'ml-compiler-bridge[clang22]'
@@ -106,8 +106,6 @@ mlbridge doctor
 mlbridge wrapper phase-ordering -o cc-small
 ./cc-small -Oz -Rpass=phase-ordering -c square.c 2> said.txt
 grep -q Rpass=phase-ordering said.txt
-END
-unshare --user --map-current-user --net sh offline.sh
 """
 PATHS = """set -ex
 export PATH=~/tools/bin:$PATH
@@ -170,7 +168,10 @@ def try_out(release: str, version: str, cache: Path | None, training: bool) -> d
         ("page", as_user(PAGE.replace("PAGE_BLOCK", page_block()))),
         ("plugins", as_user(PLUGINS)),
         ("compilers", COMPILERS),
-        *(("rest", as_user(REST)), ("offline", as_user(OFFLINE)), ("paths", as_user(PATHS))),
+        ("rest", as_user(REST)),
+        ("numpy", as_user(NUMPY)),
+        ("offline", f"unshare --net {as_user(OFFLINE)}"),
+        ("paths", as_user(PATHS)),
         *([("training", as_user(TRAINING))] if training else []),
         ("removed", as_user(REMOVED)),
     ]
