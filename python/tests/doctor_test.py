@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from mlbridge import files
+from mlbridge.cli.doctor import Missing, round_trip
 from mlbridge.optimizations import OPTIMIZATIONS
 
 ABLE_NEEDS = "needs the compiler plugin, the shipped model, clang-22 and onnxruntime"
@@ -81,6 +82,13 @@ def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path) -> None:
     assert not checks["engine onnx"]["ok"]
     if files.find_component("engine", "onnx"):
         assert "pip install onnxruntime" in checks["engine onnx"]["fix"]
+
+
+def test_an_add_on_that_is_not_installed_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "find_component", lambda kind, name: None)
+    with pytest.raises(Missing) as caught:
+        round_trip("bitstream", "grpc", get=files.extra("grpc"))
+    assert caught.value.args == ("libmlbridge-transport-grpc.so is not there", files.extra("grpc"))
 
 
 def test_plain_text(tmp_path: Path) -> None:

@@ -76,7 +76,10 @@ def extension() -> str:
     return f"{_core.version}, Python {platform.python_version()}"
 
 
-def round_trip(serdes: str, transport: str = "unix") -> str:
+def round_trip(serdes: str, transport: str = "unix", get: str = "") -> str:
+    for kind, name in (("serdes", serdes), ("transport", transport)):
+        if name in TRIED and files.find_component(kind, name) is None:
+            raise Missing(f"libmlbridge-{kind}-{name}.so is not there", get)
     from .._core import Signature, TensorSpec
     from ..client import open
     from ..server import Server
@@ -301,7 +304,7 @@ def checks() -> list[Check]:
             attempt(
                 f"serdes {name}",
                 f"unix:…?serdes={name}, pipe:…?serdes={name}",
-                partial(round_trip, name),
+                partial(round_trip, name, get=get),
                 get,
                 required=False,
             )
@@ -313,7 +316,7 @@ def checks() -> list[Check]:
         attempt(
             "transport grpc",
             "grpc: servers on this or another machine",
-            partial(round_trip, "bitstream", "grpc"),
+            partial(round_trip, "bitstream", "grpc", get=files.extra("grpc")),
             files.extra("grpc"),
             required=False,
         ),
