@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Has stock compilers ask by every plugin what comes with it, in the present folder. It ends at what fails.
+# every-plugin.sh [--without-gcc] has stock compilers ask by every plugin what comes with it, in the present folder. It ends at
+# what fails.
 set -eux
 cat >loops.c <<END
 static int sum(const int *values, int count) {
@@ -29,8 +30,10 @@ for name in loop-distribution polly-tiling; do
   flags=$(mlbridge flags $name --require)
   clang-22 $flags -O3 -c loops.c
 done
-flags=$(mlbridge flags gcc-settings --require)
-gcc-12 $flags -O2 -c loops.c
+if [ "${1-}" != --without-gcc ]; then
+  flags=$(mlbridge flags gcc-settings --require)
+  gcc-12 $flags -O2 -c loops.c
+fi
 flags=$(mlbridge flags mlir-tiling --require)
 eval mlir-opt-22 "$flags" product.mlir >tiled.mlir
 grep scf.for tiled.mlir

@@ -173,6 +173,11 @@ def plugin(optimization: Optimization, llvm: int) -> str:
     words = [compiler, *load, os.devnull, "-o", os.devnull]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode or done.stderr:
+        if is_gcc and not files.is_of_debian():  # a wheel's is for the GCC that it was built with
+            get = (
+                "in the source tree, with gcc-12-plugin-dev: "
+                "pip install ./python/distributions/gcc12"
+            )
         raise Missing(first_line(done.stderr), get)
     return path
 
