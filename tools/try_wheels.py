@@ -79,7 +79,7 @@ cat said.txt
 grep -q Rpass=phase-ordering said.txt
 """
 COMPILERS = f"""set -ex
-{APT} clang-19 llvm-19 mlir-22-tools gcc-12 g++-12 cmake make g++ llvm-22-dev binutils libc6-dev
+{APT} clang-19 llvm-19 mlir-22-tools gcc-12 g++-12 cmake make g++ pkg-config llvm-22-dev binutils
 """
 REST = """set -ex
 export PATH=~/tools/bin:$PATH
