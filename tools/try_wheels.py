@@ -93,10 +93,10 @@ cat doctor.txt
 without=
 if [ "$(gcc-12 -dumpfullversion)" != 12.2.0 ]; then
   without=--without-gcc
-  grep -A2 '^absent   plugin gcc-settings' doctor.txt | grep -F ./python/distributions/gcc12
-  sed -i '/^absent   plugin gcc-settings/d' doctor.txt
+  grep -A2 '^broken   plugin gcc-settings' doctor.txt | grep -F ./python/distributions/gcc12
+  sed -i '/^broken   plugin gcc-settings/d' doctor.txt
 fi
-if grep -e '^MISSING' -e '^absent' doctor.txt; then exit 1; fi
+if grep -i -e '^missing' -e '^absent' -e '^broken' doctor.txt; then exit 1; fi
 pip check
 /pages/tests/install/every-plugin.sh $without
 """

@@ -150,6 +150,14 @@ def find_onnx_runtime() -> str | None:
     return None
 
 
+def has_onnx_runtime() -> bool:
+    """Whether an ONNX Runtime is where find_onnx_runtime() says, if it works or not."""
+    found = find_onnx_runtime()
+    if found is None or not os.path.isdir(found):
+        return found is not None and os.path.isfile(found)
+    return any(name.startswith("libonnxruntime.so") for name in os.listdir(found))
+
+
 def onnx_runtime() -> str | None:
     """The folder of Python's ONNX Runtime, if the engine would not find it by itself."""
     found = find_onnx_runtime()

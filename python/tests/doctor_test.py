@@ -51,6 +51,7 @@ def report(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
     for check in found["checks"]:
         assert check["detail"] and check["needed_for"]
         assert bool(check["fix"]) != check["ok"]
+        assert not (check["broken"] and check["ok"])
     return code, {check["part"]: check for check in found["checks"]}
 
 
@@ -91,6 +92,17 @@ def test_an_add_on_that_is_not_installed_is_no_error(monkeypatch: pytest.MonkeyP
     assert caught.value.args == ("libmlbridge-transport-grpc.so is not there", files.extra("grpc"))
 
 
+def test_what_is_there_and_does_not_work_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "libonnxruntime.so.1").write_text("no library")
+    _, text = doctor(MLBRIDGE_ONNXRUNTIME=str(tmp_path))
+    if files.find_component("engine", "onnx"):
+        assert re.search(r"broken   engine onnx .*\n.*\n +to repair it:  pip install", text)
+    (tmp_path / "clang-22").symlink_to("/bin/false")
+    _, checks = report(PATH=str(tmp_path))
+    assert checks["clang compares"]["broken"] or not ABLE
+    assert not checks["opt-22"]["broken"]
+
+
 def test_plain_text(tmp_path: Path) -> None:
     code, text = doctor(PATH=str(tmp_path))
     assert code == 1
@@ -112,9 +124,10 @@ def test_what_is_absent_from_a_complete_installation_is_called_optional(tmp_path
     code, text = doctor(MLBRIDGE_ONNXRUNTIME=str(tmp_path))
     assert code == 0
     assert re.search(r"absent   engine onnx .*\n +optional, for: onnx: models in process", text)
-    assert text.endswith(
-        "What is absent is optional, and nothing else needs it.\n"
-        "Unmodified clang can ask the shipped model.\n"
+    assert re.search(
+        r"\nWhat is absent( or broken)? is optional, and nothing else needs it.\n"
+        r"Unmodified clang can ask the shipped model.\n$",
+        text,
     )
 
 
