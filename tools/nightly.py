@@ -263,7 +263,7 @@ def aarch64(log: Path, _: float) -> bool:
 def wheels(log: Path, _: float) -> bool:
     """Wheels for other machines, in minimal Debians. Needs root."""
     made = run(log, PYTHON, ROOT / "tools/wheels.py", seconds=2 * HOURS)
-    return made and run(log, PYTHON, ROOT / "tools/try_wheels.py")
+    return made and run(log, PYTHON, ROOT / "tools/try_wheels.py", seconds=2 * HOURS)
 
 
 # Each says whether it passed. Its share of the minutes.

@@ -64,6 +64,8 @@ def interpreters(named: list[str]) -> dict[tuple[int, int], str]:
             continue
         ask = [command, "-c", "import sys; print(*sys.version_info[:2])"]
         said = subprocess.run(ask, capture_output=True, text=True, check=False)
+        if said.returncode and named:
+            raise WheelsError(f"--python: {command} does not run: {said.stderr.strip()}")
         if said.returncode == 0:
             major, minor = map(int, said.stdout.split())
             is_later = (major, minor) >= STABLE and any(v >= STABLE for v in found)

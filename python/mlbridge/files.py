@@ -42,6 +42,16 @@ def extra(name: str) -> str:
     return f'pip install "{DISTRIBUTION}[{name}]"'
 
 
+def onnx_runtime_advice() -> str:
+    """What brings ONNX Runtime."""
+    if is_of_debian():
+        return (
+            "apt-get install libonnxruntime1.21 (Debian 13), or one of PyPI's that "
+            "MLBRIDGE_ONNXRUNTIME names"
+        )
+    return "pip install onnxruntime"
+
+
 def _folders(kind: str) -> list[str]:
     """This package's folder of "plugins" or "components", and then those of other places of Python
     packages, the user's or the system's, in which a distribution of these is installed."""
@@ -138,6 +148,14 @@ def find_onnx_runtime() -> str | None:
         if folder and os.path.isdir(capi):
             return os.path.abspath(capi)
     return None
+
+
+def has_onnx_runtime() -> bool:
+    """Whether an ONNX Runtime is where find_onnx_runtime() says, if it works or not."""
+    found = find_onnx_runtime()
+    if found is None or not os.path.isdir(found):
+        return found is not None and os.path.isfile(found)
+    return any(name.startswith("libonnxruntime.so") for name in os.listdir(found))
 
 
 def onnx_runtime() -> str | None:

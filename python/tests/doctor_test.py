@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,18 @@ from typing import Any
 import pytest
 
 from mlbridge import files
+from mlbridge.cli.doctor import Missing, round_trip
 from mlbridge.optimizations import OPTIMIZATIONS
+
+ABLE_NEEDS = "needs the compiler plugin, the shipped model, clang-22 and onnxruntime"
+ABLE = (
+    all(
+        Path(path).is_file()
+        for path in (files.plugin("phase-ordering"), files.shipped_model("phase-ordering-size"))
+    )
+    and shutil.which("clang-22") is not None
+    and importlib.util.find_spec("onnxruntime") is not None
+)
 
 
 def doctor(*arguments: str, **environment: str) -> tuple[int, str]:
@@ -39,6 +51,7 @@ def report(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
     for check in found["checks"]:
         assert check["detail"] and check["needed_for"]
         assert bool(check["fix"]) != check["ok"]
+        assert not (check["broken"] and check["ok"])
     return code, {check["part"]: check for check in found["checks"]}
 
 
@@ -72,26 +85,50 @@ def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path) -> None:
         assert "pip install onnxruntime" in checks["engine onnx"]["fix"]
 
 
+def test_an_add_on_that_is_not_installed_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "find_component", lambda kind, name: None)
+    with pytest.raises(Missing) as caught:
+        round_trip("bitstream", "grpc", get=files.extra("grpc"))
+    assert caught.value.args == ("libmlbridge-transport-grpc.so is not there", files.extra("grpc"))
+
+
+def test_what_is_there_and_does_not_work_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "libonnxruntime.so.1").write_text("no library")
+    _, text = doctor(MLBRIDGE_ONNXRUNTIME=str(tmp_path))
+    if files.find_component("engine", "onnx"):
+        assert re.search(r"broken   engine onnx .*\n.*\n +to repair it:  pip install", text)
+    (tmp_path / "clang-22").symlink_to("/bin/false")
+    _, checks = report(PATH=str(tmp_path))
+    assert checks["clang compares"]["broken"] or not ABLE
+    assert not checks["opt-22"]["broken"]
+
+
 def test_plain_text(tmp_path: Path) -> None:
     code, text = doctor(PATH=str(tmp_path))
     assert code == 1
-    assert "MISSING  clang-22" in text and "to get it:  apt-get install clang-22" in text
+    assert "MISSING  clang-22" in text and "to get it:     apt-get install clang-22" in text
+    assert re.search(r"absent   opt-22 .*\n +optional, for: the plugins on LLVM IR alone\n", text)
+    assert "What is absent is optional" not in text
     assert text.endswith("The default set-up does not work yet; see above.\n")
 
 
-@pytest.mark.skipif(
-    not all(
-        Path(path).is_file()
-        for path in (files.plugin("phase-ordering"), files.shipped_model("phase-ordering-size"))
-    )
-    or not shutil.which("clang-22")
-    or not importlib.util.find_spec("onnxruntime"),
-    reason="needs the compiler plugin, the shipped model, clang-22 and onnxruntime",
-)
+@pytest.mark.skipif(not ABLE, reason=ABLE_NEEDS)
 def test_a_complete_installation_is_found_complete() -> None:
     code, checks = report()
     assert code == 0, [check for check in checks.values() if not check["ok"]]
     assert "compared it with the shipped candidate" in checks["clang compares"]["detail"]
+
+
+@pytest.mark.skipif(not ABLE, reason=ABLE_NEEDS)
+def test_what_is_absent_from_a_complete_installation_is_called_optional(tmp_path: Path) -> None:
+    code, text = doctor(MLBRIDGE_ONNXRUNTIME=str(tmp_path))
+    assert code == 0
+    assert re.search(r"absent   engine onnx .*\n +optional, for: onnx: models in process", text)
+    assert re.search(
+        r"\nWhat is absent( or broken)? is optional, and nothing else needs it.\n"
+        r"Unmodified clang can ask the shipped model.\n$",
+        text,
+    )
 
 
 def test_another_distribution_with_the_same_package_is_named(tmp_path: Path) -> None:

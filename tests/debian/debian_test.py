@@ -74,11 +74,13 @@ def test_the_copyright_file_names_what_is_under_another_licence() -> None:
 
 def test_what_is_missing_is_installed_by_apt(monkeypatch: pytest.MonkeyPatch) -> None:
     assert files.extra("clang22").startswith("pip install")
+    assert files.onnx_runtime_advice() == "pip install onnxruntime"
     monkeypatch.setattr(files, "PACKAGE", "/usr/lib/python3/dist-packages/mlbridge")
     for optimization in OPTIMIZATIONS.values():
         for number in optimization.versions:
             advice = files.extra(optimization.extra(number))
             assert advice.startswith("apt-get install mlbridge-") and advice.split()[-1] in PACKAGES
+    assert files.onnx_runtime_advice().startswith("apt-get install libonnxruntime1.21 (Debian 13)")
     assert files.again("mlbridge-components") == "apt-get install --reinstall mlbridge-components"
     assert set(files.DEBIAN.values()) <= PACKAGES
 

@@ -161,10 +161,16 @@ def test_a_compiler_of_another_version(make: Callable[..., Place]) -> None:
     assert "--llvm 22" in said
 
 
-def test_another_python_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("", "No matching distribution found for ml-compiler-bridge"),
+        ("-llvm22", "requires a different Python: 3.9.0 not in '>=3.10'"),
+    ],
+)
+def test_another_python_is_refused(name: str, refusal: str, tmp_path: Path) -> None:
     words = ["download", "--no-deps", "--no-index", f"--find-links={WHEELS}", "--dest"]
-    python = ["--python-version", "3.9", "--only-binary=:all:", "ml-compiler-bridge"]
+    python = ["--python-version", "3.9", "--only-binary=:all:", f"ml-compiler-bridge{name}"]
     done = attempt(sys.executable, "-m", "pip", *words, tmp_path, *python)
-    assert done.returncode == 1
-    assert "No matching distribution found for ml-compiler-bridge" in done.stderr
+    assert done.returncode == 1 and refusal in done.stderr
     assert list(tmp_path.iterdir()) == []

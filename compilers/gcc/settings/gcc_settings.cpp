@@ -436,7 +436,7 @@ int plugin_init(plugin_name_args *given, plugin_gcc_version *version) {
   if (!plugin_default_version_check(version, &gcc_version)) {
     giveUp(std::string("the plugin was built for GCC ") + gcc_version.basever + " of " +
            gcc_version.datestamp + ", and this is " + version->basever + " of " +
-           version->datestamp + ": install mlbridge again");
+           version->datestamp + ": it needs one built for this (docs/installing.md)");
     return 0;
   }
   takeOptions(std::string(given->base_name) + "-");

@@ -60,10 +60,16 @@ class Check:
     fix: str = ""
     #: True if the default set-up (unmodified clang, the shipped candidates) needs it.
     required: bool = True
+    #: True if it is there and doesn't work.
+    broken: bool = False
 
 
 class Missing(Exception):
     """A part is missing; the second argument says what to run."""
+
+
+class Broken(Missing):
+    """A part is there and doesn't work; likewise."""
 
 
 def first_line(text: object) -> str:
@@ -76,7 +82,10 @@ def extension() -> str:
     return f"{_core.version}, Python {platform.python_version()}"
 
 
-def round_trip(serdes: str, transport: str = "unix") -> str:
+def round_trip(serdes: str, transport: str = "unix", get: str = "") -> str:
+    for kind, name in (("serdes", serdes), ("transport", transport)):
+        if name in TRIED and files.find_component(kind, name) is None:
+            raise Missing(f"libmlbridge-{kind}-{name}.so is not there", get)
     from .._core import Signature, TensorSpec
     from ..client import open
     from ..server import Server
@@ -96,7 +105,7 @@ def round_trip(serdes: str, transport: str = "unix") -> str:
                 server.stop()
                 thread.join()
     if answer != 10:
-        raise Missing(f"a round trip gave {answer}, not 10", "report a bug")
+        raise Broken(f"a round trip gave {answer}, not 10", "report a bug")
     return f"a query over {transport}: was answered"
 
 
@@ -111,12 +120,14 @@ def onnx_engine() -> str:
         try:
             answer = client.open(f"onnx:{path}").evaluate_scalar(x=[42.0])
         except Error as error:
-            fix = "pip install onnxruntime"
+            fix = files.onnx_runtime_advice()
             if files.find_component("engine", "onnx") is None:
                 fix = files.again("mlbridge-components")
+            elif files.has_onnx_runtime():
+                raise Broken(str(error), fix) from None
             raise Missing(str(error), fix) from None
     if answer != 42.0:
-        raise Missing(f"a model gave {answer}, not 42.0", "report a bug")
+        raise Broken(f"a model gave {answer}, not 42.0", "report a bug")
     return "a model was opened and evaluated"
 
 
@@ -148,8 +159,9 @@ def shipped_models(optimization: Optimization) -> str:
         try:
             signature = Model.open(f"{scheme}:{path}").model_signature
         except Error as error:
-            fix = "see the line on onnx above" if scheme == "onnx" else "report a bug"
-            raise Missing(str(error), fix) from None
+            if scheme == "onnx":
+                raise Missing(str(error), "see the line on onnx above") from None
+            raise Broken(str(error), "report a bug") from None
         counts.append(str(len(signature.inputs) if signature else 0))
     return f"{pattern}: {', '.join(counts)} inputs"
 
@@ -170,7 +182,12 @@ def plugin(optimization: Optimization, llvm: int) -> str:
     words = [compiler, *load, os.devnull, "-o", os.devnull]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode or done.stderr:
-        raise Missing(first_line(done.stderr), get)
+        if is_gcc and not files.is_of_debian():  # a wheel's is for the GCC that it was built with
+            get = (
+                "in the source tree, with gcc-12-plugin-dev: "
+                "pip install ./python/distributions/gcc12"
+            )
+        raise Broken(first_line(done.stderr), get)
     return path
 
 
@@ -235,24 +252,28 @@ def clang_asks() -> str:
     messages = [x.strip() for x in result.stderr.splitlines() if "warning:" in x or "error:" in x]
     if result.returncode != 0 or messages:
         text = messages[0] if messages else f"clang exited with {result.returncode}"
-        raise Missing(text, "see the lines above")
+        raise Broken(text, "see the lines above")
     if "-Rpass=phase-ordering" not in result.stderr:
-        raise Missing("clang compared nothing", "see the lines above")
+        raise Broken("clang compared nothing", "see the lines above")
     return "compiled a C file, and compared it with the shipped candidate"
 
 
 def attempt(
     part: str, needed_for: str, test: Callable[[], str | None], fix: str = "", required: bool = True
 ) -> Check:
+    broken = True
     try:
         return Check(part, True, test() or "was loaded", needed_for, required=required)
     except Missing as missing:
         detail, fix = missing.args[0], missing.args[1]
+        broken = isinstance(missing, Broken)
     except subprocess.TimeoutExpired as error:
         detail = f"{error.cmd[0]} did not end within {error.timeout:.0f} s"
     except Exception as error:  # whatever is broken is what the user wants to know
         detail = f"{type(error).__name__}: {first_line(error)}"
-    return Check(part, False, first_line(detail), needed_for, fix or "report a bug", required)
+    return Check(
+        part, False, first_line(detail), needed_for, fix or "report a bug", required, broken
+    )
 
 
 def conflicts() -> Iterator[Check]:
@@ -277,14 +298,14 @@ def conflicts() -> Iterator[Check]:
         with contextlib.suppress(PackageNotFoundError):
             for name in names:
                 distribution(name)
-            yield Check(part, False, detail, needed_for, fix, required=part == "distribution")
+            yield Check(part, False, detail, needed_for, fix, part == "distribution", True)
     own = version()
     for name in files.ADD_ONS:
         with contextlib.suppress(PackageNotFoundError):
             if (other := distribution(name).version) != own:
                 detail = f"its version is {other}, that of {files.DISTRIBUTION} {own}"
                 fix = f"pip install {name}=={own}"
-                yield Check(name, False, detail, "what it has", fix)
+                yield Check(name, False, detail, "what it has", fix, broken=True)
 
 
 def checks() -> list[Check]:
@@ -301,7 +322,7 @@ def checks() -> list[Check]:
             attempt(
                 f"serdes {name}",
                 f"unix:…?serdes={name}, pipe:…?serdes={name}",
-                partial(round_trip, name),
+                partial(round_trip, name, get=get),
                 get,
                 required=False,
             )
@@ -313,7 +334,7 @@ def checks() -> list[Check]:
         attempt(
             "transport grpc",
             "grpc: servers on this or another machine",
-            partial(round_trip, "bitstream", "grpc"),
+            partial(round_trip, "bitstream", "grpc", get=files.extra("grpc")),
             files.extra("grpc"),
             required=False,
         ),
@@ -352,11 +373,18 @@ def run(options: argparse.Namespace) -> int:
         return code
     width = max(len(check.part) for check in results)
     for check in results:
-        mark = "ok     " if check.ok else "MISSING" if check.required else "absent "
-        print(f"{mark}  {check.part:<{width}}  {check.detail}")
+        mark = "ok" if check.ok else "broken" if check.broken else "absent"
+        if check.required and not check.ok:
+            mark = "BROKEN" if check.broken else "MISSING"
+        print(f"{mark:<7}  {check.part:<{width}}  {check.detail}")
         if not check.ok:
-            print(f"{'':<{width + 9}}  needed for: {check.needed_for}")
-            print(f"{'':<{width + 9}}  to get it:  {check.fix}")
+            use = "needed for:" if check.required else "optional, for:"
+            print(f"{'':<{width + 9}}  {use:<14} {check.needed_for}")
+            remedy = "to repair it:" if check.broken else "to get it:"
+            print(f"{'':<{width + 9}}  {remedy:<14} {check.fix}")
+    if ok and not all(check.ok for check in results):
+        kinds = {"broken" if c.broken else "absent" for c in results if not c.ok}
+        print(f"What is {' or '.join(sorted(kinds))} is optional, and nothing else needs it.")
     print(
         "Unmodified clang can ask the shipped model."
         if ok
