@@ -38,12 +38,15 @@ const std::vector<Table> &others() {
         std::printf("[ SKIPPED  ] %s: not of this CPU\n", nameOf(set));
 #if defined(MLBRIDGE_ALL_KERNELS)
     static Kernel Avx2All[static_cast<size_t>(KernelId::Count)], Avx512All[std::size(Avx2All)];
-    setAvx2AllKernels(Avx2All);
-    setAvx512AllKernels(Avx512All);
-    if (kernelsFor(InstructionSet::Avx2))
+    // What fills a table is compiled for that CPU, too.
+    if (kernelsFor(InstructionSet::Avx2)) {
+      setAvx2AllKernels(Avx2All);
       tables.push_back({"avx2, all", Avx2All});
-    if (kernelsFor(InstructionSet::Avx512))
+    }
+    if (kernelsFor(InstructionSet::Avx512)) {
+      setAvx512AllKernels(Avx512All);
       tables.push_back({"avx512, all", Avx512All});
+    }
 #endif
     return tables;
   }();
