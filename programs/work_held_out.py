@@ -5,7 +5,7 @@ big.txt.gz and big.txt.bz2; records.json, numbers.json and strings.json, and the
 letters before that say how to print it (*.cjson); rows.json, one object with a list; records.xml
 with attributes, entities and namespaces; page.html and broken.html; grammar.y, of many expressions,
 and statements.y; pairs.dump and shuffled.dump, keys and values as mdb_load reads them; keys.txt,
-some of the words; genome.fasta, and reads.fasta of it; proteins.fasta, related ones; strains.fasta,
+some of the words; genome.fasta, and reads.fasta of it; strains.fasta,
 aligned genes; russian, japanese, chinese and french.CODE.txt, and languages.txt of all as UTF-8;
 song.mod, four voices; code.c, without headers.
 """
@@ -163,7 +163,7 @@ def write_grammar(path: Path, kinds: int, levels: int) -> None:
 
 
 def write_sequences(folder: Path, rng: random.Random) -> None:
-    """A genome and reads of it; proteins that come from one another."""
+    """A genome and reads of it; strains that come from one another."""
 
     def mutate(sequence: str, letters: str, rate: float, gaps: float) -> str:
         made = []
@@ -178,18 +178,13 @@ def write_sequences(folder: Path, rng: random.Random) -> None:
         content = "".join(f">{label}{n:03d}\n{sequence}\n" for n, sequence in enumerate(sequences))
         (folder / name).write_text(content)
 
-    bases, acids = "ACGT", "ACDEFGHIKLMNPQRSTVWY"
+    bases = "ACGT"
     genome = "".join(rng.choices(bases, k=200_000))
     fasta("genome.fasta", [genome], "chromosome")
     starts = [rng.randrange(len(genome) - 4000) for _ in range(80)]
     fasta(
         "reads.fasta", [mutate(genome[at : at + 3000], bases, 0.03, 0.03) for at in starts], "read"
     )
-    ancestor = "".join(rng.choices(acids, k=120))
-    proteins = [ancestor]
-    while len(proteins) < 24:
-        proteins.append(mutate(proteins[len(proteins) // 2], acids, 0.15, 0.02))
-    fasta("proteins.fasta", proteins, "protein")
     strains = ["".join(rng.choices(bases, k=280))]
     while len(strains) < 24:
         strains.append(mutate(strains[len(strains) // 2], bases, 0.08, 0))
