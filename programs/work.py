@@ -4,7 +4,8 @@
 big.* are some megabytes. The others keep a program busy for some hundredths of a second: medium.txt,
 medium.md, medium.xml, medium.json and words.txt; table.csv; photo.ppm, photo.pgm and photo.bmp, an
 image of 384 x 256 points; sound.wav, two seconds, two channels of 16 bits; random.bin; formula.cnf,
-3-SAT that can be satisfied; genes.fasta.
+3-SAT that can be satisfied; genes.fasta. hard.cnf, pigeons.cnf and few-pigeons.cnf are harder
+formulas; medium.yaml has records of the first lines.
 """
 
 from __future__ import annotations
@@ -133,10 +134,11 @@ def write_pigeons(path: Path, count: int) -> None:
 
 
 def write_yaml(path: Path, lines: list[str]) -> None:
-    """Records of lines, with anchors, quoted and folded scalars, and a document of its own at the end."""
-    entries = ["%YAML 1.1", "---", "defaults: &defaults {kind: line, tags: [a, 'b', \"c\\t\"]}", "lines:"]
+    """Records with anchors, quoted and folded scalars, and a short document at the end."""
+    defaults = "defaults: &defaults {kind: line, tags: [a, 'b', \"c\\t\"]}"
+    entries = ["%YAML 1.1", "---", defaults, "lines:"]
     for n, line in enumerate(lines):
         first, *rest = line.split()
-        entries += [f"  - number: {n}", f"    first: '{first}'", "    <<: *defaults", "    text: >-"]
-        entries += [f"      {line}", f"    words: [{', '.join(rest)}]"]
+        entries += [f"  - number: {n}", f"    first: '{first}'", "    <<: *defaults"]
+        entries += ["    text: >-", f"      {line}", f"    words: [{', '.join(rest)}]"]
     path.write_text("\n".join([*entries, "...", "--- !done |", "  the end", "..."]) + "\n")
