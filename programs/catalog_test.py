@@ -28,9 +28,12 @@ def test_every_demo_program_is_run_by_its_test() -> None:
 
 def test_own_inputs_and_settings_that_the_catalog_names_exist() -> None:
     for program in load():
-        for word in (word for command in program.test for word in command):
+        for word in (word for command in program.test + program.work for word in command):
             if "{inputs}/" in word:
                 assert (program.inputs / word.split("{inputs}/")[1]).is_file(), word
+        for driver in program.drivers:
+            if "{own}/" in driver:
+                assert (program.own_drivers / driver.split("{own}/")[1]).is_file(), driver
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@
 (define (quick items)
   (if (<= (length items) 1)
       items
-      (let (pivot (first items) rest (rest items))
-        (append (quick (filter (fn (x) (< x pivot)) rest)) (list pivot) (quick (filter (fn (x) (>= x pivot)) rest))))))
+      (let (pivot (first items) others (rest items))
+        (append (quick (filter (fn (x) (< x pivot)) others)) (list pivot) (quick (filter (fn (x) (>= x pivot)) others))))))
 (println (slice (quick (map (fn (i) (next-number 10000)) (sequence 1 500))) 0 8))
 (setq stock '())
 (dotimes (i 1500)
