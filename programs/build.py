@@ -132,7 +132,8 @@ def files_of_executable(files: Sequence[str], compiled: Iterable[str]) -> list[s
     every = list(compiled)
     for name in files:
         if name.startswith("!"):
-            found.pop(name[1:], None)
+            for gone in fnmatch.filter(found, name[1:]):
+                del found[gone]
         elif "*" in name:
             found.update(dict.fromkeys(fnmatch.filter(every, name)))
         elif not name.startswith("?") or name[1:] in every:

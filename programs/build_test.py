@@ -118,6 +118,7 @@ def test_patterns_of_an_executables_files() -> None:
     every = ["a.c", "lib/b.c", "lib/c.c", "{own}/x.c"]
     assert files_of_executable(["lib/*.c", "!lib/c.c", "a.c"], every) == ["lib/b.c", "a.c"]
     assert files_of_executable(["?no.c", "?a.c", "{own}/*.c"], every) == ["a.c", "{own}/x.c"]
+    assert files_of_executable(["*.c", "!lib/*"], every) == ["a.c", "{own}/x.c"]
     assert files_of_executable(["other.c"], every) == ["other.c"]
 
 

@@ -87,14 +87,15 @@ def write_linear_programs(folder: Path, rng: random.Random) -> None:
     for j in range(30):
         lines.append(" + ".join(f"x{i}_{j}" for i in range(25)) + f" >= {rng.randint(20, 40)};")
     (folder / "transport.lp").write_text("\n".join(lines) + "\n")
-    items = [(rng.randint(20, 90), rng.randint(10, 60), rng.randint(5, 50)) for _ in range(22)]
-    values = " + ".join(f"{item[0]} k{n}" for n, item in enumerate(items))
+    hard = random.Random(1)  # of few that take neither no time nor hours
+    weights = [(hard.randint(20, 90), hard.randint(20, 90)) for _ in range(33)]
+    values = " + ".join(f"{weight + 10} k{n}" for n, (weight, _) in enumerate(weights))
     lines = ["/* values */", f"max: {values};"]
-    for part, limit in ((1, 300), (2, 230)):
-        weights = " + ".join(f"{item[part]} k{n}" for n, item in enumerate(items))
-        lines.append(f"c{part}: {weights} <= {limit};")
-    lines += [f"k{n} <= {1 + n % 2};" for n in range(22)]
-    lines.append("int " + ",".join(f"k{n}" for n in range(22)) + ";")
+    for part, limit in ((0, 640), (1, 599)):
+        sizes = " + ".join(f"{weight[part]} k{n}" for n, weight in enumerate(weights))
+        lines.append(f"c{part}: {sizes} <= {limit};")
+    lines += [f"k{n} <= {1 + n % 2};" for n in range(len(weights))]
+    lines.append("int " + ",".join(f"k{n}" for n in range(len(weights))) + ";")
     (folder / "knapsack.lp").write_text("\n".join(lines) + "\n")
     size = range(20)
     costs = " + ".join(f"{rng.randint(1, 99)} a{i}b{j}" for i in size for j in size)
