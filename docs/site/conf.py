@@ -26,7 +26,14 @@ extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx_copybutton
 root_doc = "docs/index"
 include_patterns = ["*.md", "**/*.md", "docs/reference/*.rst"]
 # What the packages' own pages say stands on the page about installing.
-exclude_patterns = ["build", ".*", "tests", "compat/python", "programs/inputs", "python/distributions"]
+exclude_patterns = [
+    "build",
+    ".*",
+    "tests",
+    "compat/python",
+    "programs/inputs",
+    "python/distributions",
+]
 suppress_warnings = ["misc.highlighting_failure"]  # of JSON with … in it
 
 html_theme = "furo"
