@@ -39,7 +39,7 @@ PROGRAM = Program(
     "small-src",
     ("*.c",),
     test=(("small", ">out"),),
-    work=(("small", "<{work}/big.txt"),),
+    workloads=(("main", (("small", "<{work}/big.txt"),)),),
 )
 
 
