@@ -256,7 +256,7 @@ def test_several_options_of_a_uri_need_no_quotes(
     ("arguments", "message"),
     [
         (["phase-odering"], "did you mean 'phase-ordering'"),
-        (["vectorize-everything"], "there is inliner, "),
+        (["vectorize-everything"], "there is hotness, inliner, "),
         (["phase-ordering", "--plugin", "no.so"], "there is no file"),
         (["gcc-settings", "--compiler", "/opt/clang"], "is for gcc-12, g++-12"),
         (["mlir-tiling", "--compiler", "clang-22"], "is for mlir-opt-22"),
