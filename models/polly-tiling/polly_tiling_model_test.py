@@ -79,7 +79,7 @@ def fitted() -> list[str]:
 
 @pytest.mark.parametrize("engine", ["native", "onnx", nightly("aot")])
 def test_it_chooses_as_the_trees_do(engine: str, fitted: list[str], tmp_path: Path) -> None:
-    """Nearly always: NumPy adds in another order on other CPUs, so a limit may be fitted otherwise."""
+    """Nearly always: NumPy adds in another order on other CPUs, so limits may differ a little."""
     runner = opened(engine, tmp_path)
     same = [chosen(runner, one) == way for one, way in zip(ASKED, fitted, strict=True)]
     assert same.count(False) <= len(same) / 100

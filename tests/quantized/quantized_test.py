@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from exact_products import EXACT, exact_options
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import (
     CalibrationDataReader,
@@ -128,6 +129,8 @@ def evaluated(uri: str, x: Array) -> Array:
 def test_answers_are_those_of_onnx_runtime_to_some_quanta(
     way: str, make: Callable[[random.Random], onnx.ModelProto], quanta: int, tmp_path: Path
 ) -> None:
+    if way == "QOperator" and not EXACT:
+        pytest.skip("ONNX Runtime's QLinearMatMul saturates on this CPU, which has no VNNI")
     path = tmp_path / "model.onnx"
     for seed in range(SEEDS):
         made = make(random.Random(f"{way} {seed}"))
@@ -135,7 +138,9 @@ def test_answers_are_those_of_onnx_runtime_to_some_quanta(
         numbers = np.random.default_rng(seed)
         inputs = [numbers.standard_normal(shape).astype(np.float32) for _ in range(4)]
         quantize(way, made, inputs, seed, path)
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            path, exact_options(), providers=["CPUExecutionProvider"]
+        )
         expected = np.concatenate([session.run(None, {"x": x})[0] for x in inputs])
         found = np.concatenate([evaluated(f"native:{path}", x) for x in inputs])
         quantum = np.ptp(np.append(expected, 0)) / 255
