@@ -261,6 +261,16 @@ def fallback_warnings(compiled: Sequence[Compiled]) -> list[str]:
     ]
 
 
+def with_workloads(names: list[str]) -> list[Program]:
+    """The programs of these names, or sets, that have workloads; fetched, with what these read."""
+    programs = [program for program in select(load(), names) if program.workloads]
+    if not programs:
+        raise ProgramsError(f"none of {', '.join(names)} has workloads")
+    fetch(programs)
+    work.write(BUILD / "work")
+    return programs
+
+
 def main(arguments: list[str]) -> int:
     """Command line."""
     about = (__doc__ or "").split("\n")[0]

@@ -32,7 +32,6 @@ from mlbridge import profdata
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.profdata import Counts
-from programs import work
 from programs.build import (
     Compiled,
     command_of,
@@ -40,9 +39,10 @@ from programs.build import (
     files_of_executable,
     link_program,
     run_test,
+    with_workloads,
 )
-from programs.catalog import Program, ProgramsError, load, select
-from programs.fetch import BUILD, fetch, fetched_version, run
+from programs.catalog import Program, ProgramsError
+from programs.fetch import BUILD, fetched_version, run
 
 LEVEL = "-O2"
 FOLDER = "profiles"
@@ -154,11 +154,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
     try:
-        programs = [program for program in select(load(), options.names) if program.workloads]
-        if not programs:
-            raise ProgramsError(f"none of {', '.join(options.names)} has workloads")
-        fetch(programs)
-        work.write(BUILD / "work")
+        programs = with_workloads(options.names)
     except ProgramsError as error:
         print(f"profile: {error}", file=sys.stderr)
         return 1

@@ -32,10 +32,9 @@ from mlbridge.elf import file_executable_bytes
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
-from programs import work
-from programs.build import VARIABLES, command_of, compile_program, link_program
-from programs.catalog import Program, ProgramsError, load, select
-from programs.fetch import BUILD, fetch, fetched_version
+from programs.build import VARIABLES, command_of, compile_program, link_program, with_workloads
+from programs.catalog import Program, ProgramsError
+from programs.fetch import BUILD, fetched_version
 
 LINK = ("clang-22", "-Wl,--gc-sections")
 
@@ -162,11 +161,7 @@ def main(arguments: list[str]) -> int:
     if len(ways) < 2:
         parser.error("--way: expected two or more NAME=FLAGS with different names")
     try:
-        programs = [program for program in select(load(), options.names) if program.workloads]
-        if not programs:
-            raise ProgramsError(f"none of {', '.join(options.names)} has workloads")
-        fetch(programs)
-        work.write(BUILD / "work")
+        programs = with_workloads(options.names)
     except ProgramsError as error:
         print(f"timing: {error}", file=sys.stderr)
         return 1

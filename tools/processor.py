@@ -30,6 +30,12 @@ def instruction_sets(cpuinfo: str | None = None) -> list[str]:
     return found
 
 
+def multiplies_bytes_exactly(cpuinfo: str | None = None) -> bool:
+    """False where ONNX Runtime's products of bytes saturate: on x86-64 without VNNI."""
+    flags = _entry("flags", CPUINFO.read_text() if cpuinfo is None else cpuinfo).split()
+    return platform.machine() != "x86_64" or bool({"avx512_vnni", "avx_vnni"} & set(flags))
+
+
 def processor(cpuinfo: str | None = None) -> str:
     """Its name and best instruction set, such as "AMD EPYC (avx512)"."""
     text = CPUINFO.read_text() if cpuinfo is None else cpuinfo

@@ -7,13 +7,7 @@ models", on reduce_range), so that it is no judge there. An option makes them ex
 
 from __future__ import annotations
 
-import platform
-from pathlib import Path
-
 import onnxruntime
-
-#: Whether this CPU multiplies bytes without saturation anyway.
-EXACT = platform.machine() != "x86_64" or "vnni" in Path("/proc/cpuinfo").read_text()
 
 
 def exact_options() -> onnxruntime.SessionOptions:

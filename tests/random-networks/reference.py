@@ -11,7 +11,7 @@ not a number (a near-tie of an ArgMax, for instance) aren't compared; they are c
 
 from __future__ import annotations
 
-import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +23,13 @@ import onnxruntime
 from network import Array, Network
 from onnx import TensorProto, helper, numpy_helper
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from processor import multiplies_bytes_exactly
+
 _FLOATING: dict[int, Any] = {TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64}
 # ONNX Runtime subtracts numbers near 1, so that small results have the error of those.
 _CANCELLING = ("Elu", "Selu", "Celu", "Tanh", "Mish", "Gelu", "Erf", "Softplus")
 _OF_BYTES = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "QGemm")
-#: Whether ONNX Runtime's products of bytes are exact on this CPU.
-EXACT = platform.machine() != "x86_64" or "vnni" in Path("/proc/cpuinfo").read_text()
 _DRAWS = 3
 _NOISE = 8.0  # unit roundoffs
 _ALLOWED = 4.0
@@ -53,7 +54,8 @@ class Reference:
     """ONNX Runtime without any optimization, on the network with places for noise."""
 
     def __init__(self, network: Network) -> None:
-        if not EXACT and any(n.op_type in _OF_BYTES for n in network.model.graph.node):
+        has_bytes = any(node.op_type in _OF_BYTES for node in network.model.graph.node)
+        if has_bytes and not multiplies_bytes_exactly():
             raise NoReference("ONNX Runtime's products of bytes saturate on CPUs without VNNI")
         model = onnx.ModelProto()
         model.CopyFrom(network.model)

@@ -266,3 +266,5 @@ def test_what_the_processor_lacks_is_said() -> None:
         assert processor.not_run_here(old) == [
             "kernels of native: and aot: for AVX-512: needs AVX-512"
         ]
+        assert not processor.multiplies_bytes_exactly(new)
+    assert processor.multiplies_bytes_exactly("flags\t\t: avx2 fma avx_vnni\n")
