@@ -23,13 +23,13 @@ StringRef whyLeftAlone(const Module &M, bool HasProfile) {
 
 Eligible::Eligible(const Module &M) {
   for (const GlobalIFunc &Choice : M.ifuncs()) {
-    const Function *Resolver = Choice.getResolverFunction();
+    const llvm::Function *Resolver = Choice.getResolverFunction();
     if (!Resolver)
       continue;
     Resolved.insert(Resolver);
     for (const Instruction &I : instructions(*Resolver))
       for (const Value *Operand : I.operands())
-        if (const auto *Version = dyn_cast<Function>(Operand->stripPointerCasts()))
+        if (const auto *Version = dyn_cast<llvm::Function>(Operand->stripPointerCasts()))
           Resolved.insert(Version);
   }
 }

@@ -61,8 +61,8 @@ private:
 /// Describes one function: what it does, its loops, its own frequencies and its calls.
 class Reader {
 public:
-  Reader(Function &F, unsigned Row, const DenseMap<const Function *, unsigned> &Numbers, Rows &To,
-         std::vector<CallSite> &Sites)
+  Reader(llvm::Function &F, unsigned Row, const DenseMap<const llvm::Function *, unsigned> &Numbers,
+         Rows &To, std::vector<CallSite> &Sites)
       : F(F), Row(Row), Numbers(Numbers), To(To), Sites(Sites) {}
 
   void read() {
@@ -290,7 +290,8 @@ private:
     addInLoop(Feature::calls, Feature::calls_in_loops);
     const auto *Plain = dyn_cast<CallInst>(&Call);
     add(Feature::tail_calls, Plain && Plain->isTailCall());
-    const auto *Callee = dyn_cast<Function>(Call.getCalledOperand()->stripPointerCastsAndAliases());
+    const auto *Callee =
+        dyn_cast<llvm::Function>(Call.getCalledOperand()->stripPointerCastsAndAliases());
     if (!Callee) {
       add(Feature::indirect_calls);
       return;
@@ -315,9 +316,9 @@ private:
         add(Column);
   }
 
-  Function &F;
+  llvm::Function &F;
   const unsigned Row;
-  const DenseMap<const Function *, unsigned> &Numbers;
+  const DenseMap<const llvm::Function *, unsigned> &Numbers;
   Rows &To;
   std::vector<CallSite> &Sites;
   DominatorTree Tree;
@@ -333,7 +334,8 @@ private:
 /// What the call graph says: callers, and frequencies that spread along calls.
 class CallGraphReader {
 public:
-  CallGraphReader(const std::vector<Function *> &Functions, ArrayRef<CallSite> Sites, Rows &To)
+  CallGraphReader(const std::vector<llvm::Function *> &Functions, ArrayRef<CallSite> Sites,
+                  Rows &To)
       : Functions(Functions), Sites(Sites), To(To), Count(Functions.size()) {}
 
   void read() {
@@ -350,7 +352,7 @@ private:
   double &at(size_t Row, Feature Which) { return To.at(Row, Which); }
 
   void readSites() {
-    std::vector<SmallPtrSet<const Function *, 4>> Callers(Count);
+    std::vector<SmallPtrSet<const llvm::Function *, 4>> Callers(Count);
     for (const CallSite &Site : Sites) {
       Callers[Site.Callee].insert(Functions[Site.Caller]);
       ++at(Site.Callee, Feature::call_sites);
@@ -372,7 +374,7 @@ private:
   void readRoots() {
     IsRoot.resize(Count);
     for (size_t Row = 0; Row < Count; ++Row) {
-      const Function &F = *Functions[Row];
+      const llvm::Function &F = *Functions[Row];
       double Addresses = 0;
       for (const Use &U : F.uses()) {
         const auto *Call = dyn_cast<CallBase>(U.getUser());
@@ -507,7 +509,7 @@ private:
       at(Row, Feature::work_below) = Below[Row];
   }
 
-  const std::vector<Function *> &Functions;
+  const std::vector<llvm::Function *> &Functions;
   const ArrayRef<CallSite> Sites;
   Rows &To;
   const size_t Count;
@@ -515,7 +517,8 @@ private:
 };
 
 /// Constructors of the module: functions that run before main.
-void markStarts(const Module &M, const DenseMap<const Function *, unsigned> &Numbers, Rows &To) {
+void markStarts(const Module &M, const DenseMap<const llvm::Function *, unsigned> &Numbers,
+                Rows &To) {
   const GlobalVariable *List = M.getGlobalVariable("llvm.global_ctors");
   const auto *Entries =
       List && List->hasInitializer() ? dyn_cast<ConstantArray>(List->getInitializer()) : nullptr;
@@ -524,7 +527,7 @@ void markStarts(const Module &M, const DenseMap<const Function *, unsigned> &Num
   for (const Use &Entry : Entries->operands()) {
     const auto *Fields = dyn_cast<ConstantStruct>(Entry);
     const auto *F =
-        Fields ? dyn_cast<Function>(Fields->getOperand(1)->stripPointerCasts()) : nullptr;
+        Fields ? dyn_cast<llvm::Function>(Fields->getOperand(1)->stripPointerCasts()) : nullptr;
     if (const auto Found = Numbers.find(F); F && Found != Numbers.end())
       To.at(Found->second, Feature::runs_at_start) = 1;
   }
@@ -553,8 +556,8 @@ void describeModule(size_t Count, Rows &To) {
 ArrayRef<StringLiteral> featureNames() { return Names; }
 
 Description::Description(Module &M) {
-  DenseMap<const Function *, unsigned> Numbers;
-  for (Function &F : M)
+  DenseMap<const llvm::Function *, unsigned> Numbers;
+  for (llvm::Function &F : M)
     if (!F.isDeclaration() && !F.hasAvailableExternallyLinkage()) {
       Numbers.try_emplace(&F, unsigned(Functions.size()));
       Functions.push_back(&F);
