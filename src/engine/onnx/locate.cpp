@@ -36,7 +36,7 @@ bool isFile(const std::string &path) {
 /// A folder that anyone may write to is no place to load code from unasked. In a program with more
 /// rights than its user (setuid) neither is one of that user's: a link to the program may be there.
 bool isTrustedFolder(const std::string &path) {
-  struct stat info{};
+  struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_mode & S_IWOTH)
     return false;
   return !::getauxval(AT_SECURE) || info.st_uid == 0 || info.st_uid == ::geteuid();
@@ -78,15 +78,23 @@ std::string wheelBelow(const std::string &prefix) {
   return {};
 }
 
-std::string folderOfThisComponent() {
+/// Of the library that has what is at an address; empty if that isn't known.
+std::string folderOf(const void *address) {
   Dl_info info;
-  static const char anchor = 0;
-  if (!::dladdr(&anchor, &info) || !info.dli_fname)
+  if (!::dladdr(address, &info) || !info.dli_fname)
     return {};
   std::error_code failed;
   const fs::path real = fs::canonical(info.dli_fname, failed);
   return (failed ? fs::path(info.dli_fname) : real).parent_path();
 }
+
+std::string folderOfThisComponent() {
+  static const char anchor = 0;
+  return folderOf(&anchor);
+}
+
+/// The system's libraries lie where the C library does.
+std::string systemFolder() { return folderOf(reinterpret_cast<const void *>(&::getauxval)); }
 
 } // namespace
 
@@ -147,6 +155,9 @@ bool searchLibraries(const std::function<bool(const std::string &)> &tryOne,
   for (const char *system : {"libonnxruntime.so.1", "libonnxruntime.so"})
     if (tryOne(system))
       return true;
+  // Debian's has another name for each version.
+  if (const std::string library = libraryIn(systemFolder()); !library.empty() && tryOne(library))
+    return true;
   looked.emplace_back("the system's libonnxruntime.so.1");
   return false;
 }

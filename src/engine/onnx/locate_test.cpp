@@ -71,7 +71,7 @@ TEST(Locate, PrefersWhatTheUserSetUpToWhatTheSystemHas) {
   EXPECT_LT(at(root.path()), at(environment.path()));
   EXPECT_LT(at(environment.path()), at(home.path()));
   EXPECT_LT(at(home.path()), at("libonnxruntime.so.1"));
-  EXPECT_EQ(seen.back(), "libonnxruntime.so");
+  EXPECT_LT(at("libonnxruntime.so.1"), at("libonnxruntime.so"));
 }
 
 TEST(Locate, SaysWhereItLooked) {
