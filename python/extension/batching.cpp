@@ -3,6 +3,7 @@
 #include "server.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace mlbridge::python {
 namespace {

@@ -349,7 +349,7 @@ void bindServer(nb::module_ &m) {
            "Before the reply that ends an episode: what one more agent sees at its end.")
       .def("fail", &fail, nb::arg("message"), "Answers with an error; the server keeps running.");
 
-  nb::class_<PyServer> server(m, "_Server", nb::is_weak_referenceable());
+  nb::class_<PyServer> server(m, "_Server");
   server
       .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none(), nb::arg("metadata"),
            nb::arg("environment"), nb::arg("agents"), nb::arg("limits"))

@@ -228,3 +228,16 @@ asked.wait()
                 [sys.executable, "-c", script], capture_output=True, timeout=60, check=False
             )
             assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_program_ends_with_a_server_that_nobody_closed(address: str) -> None:
+    """Python subclasses a type of nanobind's, which older versions of that cannot always visit."""
+    script = f"""
+import gc, mlbridge
+server = mlbridge.Server({address!r}, mlbridge.Signature([], [mlbridge.TensorSpec("y", "int64")]))
+gc.collect()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
