@@ -233,6 +233,7 @@ def test_several_optimizations(
         (["phase-ordering", "--missing", "zero"], "--missing is not for phase-ordering"),
         (["regalloc-priority", "--llvm", "19"], "has no plugin for LLVM 19"),
         (["regalloc-priority"], "no model comes with"),
+        (["hotness"], "or a profile with --profile"),
         (["inliner", "--compiler", "clang-19", "--model", "unix:/s"], "add --llvm 19"),
         (["inliner", "--compiler", "clang-99"], "is for clang-22, clang++-22"),
         (["inliner", "--compiler", "/usr/bin/gcc-12"], "is for clang-22, clang++-22"),

@@ -73,7 +73,10 @@ def shipped_model(optimization: Optimization, runtime: str | None, *, compared: 
     """The model of this package: its candidates, if these are to be compared, or its policy."""
     name, agents = optimization.model, optimization.agents
     if name is None:
-        raise UsageError(f"no model comes with {optimization.name}; state one with --model")
+        others = ""
+        if optimization.name == "hotness":
+            others = ", or a profile with --profile"
+        raise UsageError(f"no model comes with {optimization.name}; state one with --model{others}")
     path = (
         files.shipped_candidates(name)
         if compared
