@@ -36,7 +36,7 @@ bool isFile(const std::string &path) {
 /// A folder that anyone may write to is no place to load code from unasked. In a program with more
 /// rights than its user (setuid) neither is one of that user's: a link to the program may be there.
 bool isTrustedFolder(const std::string &path) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_mode & S_IWOTH)
     return false;
   return !::getauxval(AT_SECURE) || info.st_uid == 0 || info.st_uid == ::geteuid();

@@ -71,7 +71,7 @@ TEST(Locate, PrefersWhatTheUserSetUpToWhatTheSystemHas) {
   EXPECT_LT(at(root.path()), at(environment.path()));
   EXPECT_LT(at(environment.path()), at(home.path()));
   EXPECT_LT(at(home.path()), at("libonnxruntime.so.1"));
-  EXPECT_LT(at("libonnxruntime.so.1"), at("libonnxruntime.so"));
+  EXPECT_NE(std::find(seen.begin(), seen.end(), "libonnxruntime.so"), seen.end());
 }
 
 TEST(Locate, SaysWhereItLooked) {
