@@ -78,7 +78,7 @@ std::string wheelBelow(const std::string &prefix) {
   return {};
 }
 
-/// Of the library that has what is at an address; empty if that isn't known.
+/// The folder of the library that has what is at an address; empty if that isn't known.
 std::string folderOf(const void *address) {
   Dl_info info;
   if (!::dladdr(address, &info) || !info.dli_fname)
