@@ -83,7 +83,9 @@ static Error runEpisodes(Module &M, ModuleAnalysisManager &MAM) {
   return Error::success();
 }
 
-static bool choose(Module &M, ModuleAnalysisManager &MAM, StringRef /*Level*/) {
+static bool choose(Module &M, ModuleAnalysisManager &MAM, const Pipeline &Begins) {
+  if (Begins.Level == "O0" || Begins.Phase != ThinOrFullLTOPhase::None)
+    return false;
   if (Error E = Episodes ? runEpisodes(M, MAM) : runSequence(M, MAM)) {
     const std::string Message = "bare-phase-ordering: " + toString(std::move(E));
     M.getContext().diagnose(DiagnosticInfoGeneric(Message, DS_Error));

@@ -41,6 +41,21 @@ static Error generate(Module &M, TargetMachine &TM, CodeGenFileType Kind, raw_pw
   return Error::success();
 }
 
+/// Files that belong to the compilation itself.
+static void forgetFiles(TargetMachine &TM) {
+  TM.Options.StackUsageOutput.clear();
+  TM.Options.MCOptions.AsSecureLogFile.clear();
+}
+
+llvm::Expected<std::string> assemblyOf(Module &M, TargetMachine &TM) {
+  forgetFiles(TM);
+  SmallVector<char, 0> Text;
+  raw_svector_ostream Out(Text);
+  if (Error E = generate(M, TM, CodeGenFileType::AssemblyFile, Out))
+    return E;
+  return Out.str().str();
+}
+
 llvm::Expected<uint64_t> measureCode(Module &M, TargetMachine *TM) {
   std::unique_ptr<TargetMachine> Own;
   if (!TM) {
@@ -50,9 +65,7 @@ llvm::Expected<uint64_t> measureCode(Module &M, TargetMachine *TM) {
     Own = std::move(*Default);
     TM = Own.get();
   }
-  // Files that belong to the compilation itself.
-  TM->Options.StackUsageOutput.clear();
-  TM->Options.MCOptions.AsSecureLogFile.clear();
+  forgetFiles(*TM);
   SmallVector<char, 0> Bytes;
   raw_svector_ostream Out(Bytes);
   if (Error E = generate(M, *TM, CodeGenFileType::ObjectFile, Out))

@@ -5,6 +5,8 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Error.h"
 
+#include <string>
+
 namespace llvm {
 class TargetMachine;
 }
@@ -18,6 +20,9 @@ llvm::Expected<uint64_t> codeSize(const llvm::Module &M);
 /// Bytes of the code that this code generator makes, or one for the module's target if it
 /// is null. The module is used up.
 llvm::Expected<uint64_t> measureCode(llvm::Module &M, llvm::TargetMachine *TM);
+
+/// The assembly of the code that this code generator makes. The module is used up.
+llvm::Expected<std::string> assemblyOf(llvm::Module &M, llvm::TargetMachine &TM);
 
 /// Writes bitcode, or the assembly of the same code if the path ends with ".s".
 llvm::Error writeModule(const llvm::Module &M, llvm::StringRef Path);

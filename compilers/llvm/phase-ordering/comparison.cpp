@@ -27,6 +27,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <mutex>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,6 +55,23 @@ static uint64_t passLimit(const Module &M) {
   return Limit;
 }
 
+/// The longest time that a candidate may take. Modules of a link are as large as programs.
+static std::chrono::seconds timeLimit(const Module &M, bool IsLink) {
+  return trial::Longest + std::chrono::seconds(IsLink ? M.getInstructionCount() / 1000 : 0);
+}
+
+/// Sets up code generation for the module's target once, while no other process is forked: what
+/// another thread is just setting up never becomes ready in a child.
+static void initializeCodeGeneration(const Module &M) {
+  static std::once_flag Once;
+  std::call_once(Once, [&M] {
+    Module Empty(M.getModuleIdentifier(), M.getContext());
+    Empty.setTargetTriple(M.getTargetTriple());
+    Empty.setDataLayout(M.getDataLayout());
+    consumeError(measureCode(Empty, nullptr).takeError());
+  });
+}
+
 /// Passes that write files of their own, or that must see the same code in another compilation.
 static bool needsStockCode(StringRef Pass) {
   static const StringSet<> Names = {"GCOVProfilerPass",        "PGOInstrumentationGen",
@@ -71,7 +89,7 @@ namespace {
 /// The comparison of one module's candidates, as the host, the nurseries and the runs see it.
 class Comparison {
 public:
-  Comparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
+  Comparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates, bool IsLink,
              Selected Report);
   ~Comparison();
   Comparison(const Comparison &) = delete;
@@ -99,23 +117,27 @@ private:
   void setOptions();
   void run();
   void continueStock(TargetMachine *TM);
+  [[noreturn]] void finishAssembly(TargetMachine &TM);
   void countPass();
   [[noreturn]] void end(RunEnd How, uint64_t Bytes = 0);
   [[noreturn]] void finish(TargetMachine *TM);
   void silence();
   [[noreturn]] void measure(Module &Code, TargetMachine *TM);
-  void select(TargetMachine *TM);
-  bool take(size_t Index);
+  void compare(TargetMachine *TM);
+  std::unique_ptr<Module> madeBy(size_t Index, bool AsAssembly);
+  std::string limit() const;
   std::string problem() const;
   bool isModuleThere() const;
 
   Module &M;
   ModuleAnalysisManager &MAM;
+  const bool IsLink;
+  const std::chrono::seconds Limit; ///< for each run
   Selected Report;
   Selection Result;
   std::vector<WeakVH> Functions;
   trial::SharedArray<CandidateRun> Shared; ///< of the candidates, and last of the stock pipeline
-  std::vector<int> Files;                  ///< the bitcode that each candidate makes
+  std::vector<int> Files; ///< the bitcode, in a link the assembly, that each candidate makes
   trial::Child Nursery;
   std::optional<size_t> Own; ///< the number of the run, in its process
   uint64_t PassesLeft = 0;
@@ -128,8 +150,9 @@ thread_local std::unique_ptr<Comparison> Current;
 thread_local OptionsInForce InForce;
 
 Comparison::Comparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-                       Selected Report)
-    : M(M), MAM(MAM), Report(std::move(Report)) {
+                       bool IsLink, Selected Report)
+    : M(M), MAM(MAM), IsLink(IsLink), Limit(timeLimit(M, IsLink)), Report(std::move(Report)) {
+  Result.IsLink = IsLink;
   Result.Candidates = std::move(Candidates);
   Result.Runs.resize(Result.Candidates.size());
   for (llvm::Function &F : M)
@@ -188,7 +211,7 @@ std::vector<size_t> Comparison::candidates(bool AfterStock) const {
 
 /// Returns in the processes of runs, but not in the nursery.
 void Comparison::nurse(ArrayRef<size_t> Runs) {
-  trial::Race Racing;
+  trial::Race Racing(Limit);
   const auto OnEnd = [&](size_t Number, trial::Race::End How) {
     CandidateRun &Run = Shared[Number];
     if (Run.End == RunEnd::NotTried)
@@ -311,8 +334,27 @@ void Comparison::decide(TargetMachine *TM) {
     finish(TM);
   if (!isModuleThere() || (TM && TM->getTargetTriple() != versions::tripleOf(M)))
     return;
-  select(TM);
+  compare(TM);
+  const bool AsAssembly = IsLink && TM;
+  std::unique_ptr<Module> Code;
+  if (Result.Winner) {
+    const Candidate &Best = Result.Candidates[*Result.Winner];
+    Code = madeBy(*Result.Winner, AsAssembly);
+    if (!Code) {
+      Result.Problem = "no memory for what candidate '" + Best.Name + "' made";
+      Result.Winner.reset();
+    } else if (TM && !AsAssembly) {
+      InForce.set(Best.Options);
+    }
+  }
   Report(M, Result);
+  if (!Code)
+    return;
+  replaceContents(M, *Code);
+  if (AsAssembly)
+    TM->Options.MCOptions.MCNoWarn = true;
+  else if (!TM)
+    MAM.clear(M, M.getName());
 }
 
 /// False if the host has given the module up without generating code.
@@ -330,7 +372,31 @@ static llvm::Expected<std::unique_ptr<Module>> read(MemoryBufferRef Bitcode, Mod
   return Read;
 }
 
+/// The code of a module with nothing but this assembly.
+static std::unique_ptr<Module> assembled(StringRef Text, const Module &M) {
+  auto Code = std::make_unique<Module>(M.getModuleIdentifier(), M.getContext());
+  Code->setSourceFileName(M.getSourceFileName());
+  Code->setTargetTriple(M.getTargetTriple());
+  Code->setDataLayout(M.getDataLayout());
+  Code->setModuleInlineAsm(Text);
+  return Code;
+}
+
+void Comparison::finishAssembly(TargetMachine &TM) {
+  llvm::Expected<std::string> Text = assemblyOf(M, TM);
+  if (!Text) {
+    consumeError(Text.takeError());
+    end(RunEnd::Refused);
+  }
+  if (!trial::writeAll(Files[*Own], *Text))
+    _exit(1);
+  TM.Options.MCOptions.MCNoWarn = true; // the user's own code is not in question any more
+  measure(*assembled(*Text, M), &TM);
+}
+
 void Comparison::finish(TargetMachine *TM) {
+  if (TM && IsLink)
+    finishAssembly(*TM);
   if (!TM)
     InForce.reset(); // whoever generates code later has none of its options
   SmallVector<char, 0> Bytes;
@@ -348,7 +414,7 @@ void Comparison::finish(TargetMachine *TM) {
   measure(**Read, TM);
 }
 
-void Comparison::select(TargetMachine *TM) {
+void Comparison::compare(TargetMachine *TM) {
   PassSeconds = seconds() - Began;
   if (!Result.Problem.empty())
     return;
@@ -367,11 +433,12 @@ void Comparison::select(TargetMachine *TM) {
     Result.Problem = std::string("no process to measure in: ") + strerror(errno);
     return;
   }
-  // Nurseries keep their own deadlines, so they end by themselves.
-  Second.reap();
-  if (Nursery.Id > 0)
-    Nursery.reap();
+  // Nurseries keep their own deadlines, so they end by themselves, unless another thread had a lock
+  // when they were forked.
   const size_t Count = stock();
+  Second.reapWithin(Limit * (Count + 1));
+  if (Nursery.Id > 0)
+    Nursery.reapWithin(Limit * (Count + 1));
   for (size_t I = 0; I < Count; ++I)
     Result.Runs[I] = Shared[I];
   Result.Stock = Shared[Count];
@@ -386,41 +453,38 @@ void Comparison::select(TargetMachine *TM) {
       Least = Shared[I].Bytes;
       Best = I;
     }
-  if (!Best)
-    return;
-  if (!take(*Best)) {
-    Result.Problem = "no memory for what candidate '" + Result.Candidates[*Best].Name + "' made";
-    return;
-  }
   Result.Winner = Best;
-  if (TM)
-    InForce.set(Result.Candidates[*Best].Options);
-  else
-    MAM.clear(M, M.getName());
 }
 
-bool Comparison::take(size_t Index) {
+/// What a candidate has made, or null.
+std::unique_ptr<Module> Comparison::madeBy(size_t Index, bool AsAssembly) {
   const int File = Files[Index];
   struct stat Status;
   if (fstat(File, &Status) != 0)
-    return false;
+    return nullptr;
   ErrorOr<std::unique_ptr<MemoryBuffer>> Bytes =
       MemoryBuffer::getOpenFile(File, M.getModuleIdentifier(), uint64_t(Status.st_size));
   if (!Bytes)
-    return false;
+    return nullptr;
+  if (AsAssembly)
+    return assembled((*Bytes)->getBuffer(), M);
   llvm::Expected<std::unique_ptr<Module>> Read = read(**Bytes, M);
   if (!Read) {
     consumeError(Read.takeError());
-    return false;
+    return nullptr;
   }
-  replaceContents(M, **Read);
-  return true;
+  return std::move(*Read);
+}
+
+/// The time limit, for messages.
+std::string Comparison::limit() const {
+  return Limit == trial::Longest ? "a minute" : std::to_string(Limit.count()) + " s";
 }
 
 std::string Comparison::problem() const {
   if (Shared[stock()].End == RunEnd::TooLong)
-    return "the code of the usual passes takes longer than a minute to make, so this object may "
-           "not be reproducible";
+    return "the code of the usual passes takes longer than " + limit() +
+           " to make, so this object may not be reproducible";
   if (Shared[stock()].End == RunEnd::Crashed)
     return "LLVM's code generator fails for " + versions::tripleOf(M).str() +
            ", so nothing can be compared";
@@ -432,7 +496,7 @@ std::string Comparison::problem() const {
     case RunEnd::TooManyPasses:
       return Who + "ran too many passes";
     case RunEnd::TooLong:
-      return Who + "took longer than a minute, so this object may not be reproducible";
+      return Who + "took longer than " + limit() + ", so this object may not be reproducible";
     case RunEnd::BadOption:
       return Who + "has an option whose value LLVM refuses";
     default:
@@ -475,8 +539,10 @@ void forgetLastModule() {
 }
 
 bool startComparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
-                     Selected Report) {
-  Current = std::make_unique<Comparison>(M, MAM, std::move(Candidates), std::move(Report));
+                     bool IsLink, Selected Report) {
+  if (IsLink)
+    initializeCodeGeneration(M); // before it is Current, which would take this for its own code
+  Current = std::make_unique<Comparison>(M, MAM, std::move(Candidates), IsLink, std::move(Report));
   return Current->start();
 }
 

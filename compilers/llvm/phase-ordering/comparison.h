@@ -43,11 +43,12 @@ struct Selection {
   std::vector<CandidateRun> Runs; ///< one for each candidate
   CandidateRun Stock;             ///< of the stock pipeline, which the compiler itself has run
   std::optional<size_t> Winner;
+  bool IsLink = false;
   std::string Problem; ///< why nothing was compared, or empty; the stock pipeline has won
 };
 
 /// Called once for each module, in the process and thread that compile it, before its code is
-/// generated or its bitcode written.
+/// generated or its bitcode written. The module still has what the stock pipeline has made.
 using Selected = std::function<void(llvm::Module &, const Selection &)>;
 
 /// To be called when a pipeline of this thread begins: options that were set for the code of the
@@ -65,10 +66,14 @@ void registerComparison(llvm::PassBuilder &PB);
 ///
 /// A candidate is measured as a whole compilation: with what else is in the pipeline of the host,
 /// and by its own code generator. If one crashes, runs more passes than a limit that grows with the
-/// module, or takes longer than a minute, the stock pipeline wins. Requires
-/// trial::whyNot().empty().
+/// module, or takes longer than a minute (in a link, a second more for each 1000 instructions), the
+/// stock pipeline wins. Requires trial::whyNot().empty(), but in a link.
+///
+/// A linker has several threads, which share LLVM's options. So with `IsLink` the options of a
+/// candidate hold in its own process alone: that generates the code, and if it is the smallest, the
+/// module's contents are replaced by the assembly of it.
 bool startComparison(llvm::Module &M, llvm::ModuleAnalysisManager &MAM,
-                     std::vector<Candidate> Candidates, Selected Report);
+                     std::vector<Candidate> Candidates, bool IsLink, Selected Report);
 
 } // namespace mlbridge::phase_ordering
 

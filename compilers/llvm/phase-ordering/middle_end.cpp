@@ -55,13 +55,33 @@ struct PipelineState {
   ThinOrFullLTOPhase Phase = ThinOrFullLTOPhase::None;
 };
 
+/// The level of nearly all functions: a few are of the compiler, which gives them none.
+StringRef levelOfFunctions(const Module &M, StringRef Otherwise) {
+  uint64_t All = 0, ForSize = 0, Smallest = 0;
+  for (const llvm::Function &F : M) {
+    if (F.isDeclaration() || F.hasAvailableExternallyLinkage())
+      continue;
+    const uint64_t Instructions = F.getInstructionCount();
+    All += Instructions;
+    ForSize += F.hasOptSize() ? Instructions : 0; // which minsize implies
+    Smallest += F.hasMinSize() ? Instructions : 0;
+  }
+  const auto IsMost = [All](uint64_t Part) { return All && Part * 20 >= All * 19; };
+  return IsMost(Smallest) ? "Oz" : IsMost(ForSize) ? "Os" : Otherwise;
+}
+
 class ReplaceMiddleEndPass : public PassInfoMixin<ReplaceMiddleEndPass> {
 public:
   ReplaceMiddleEndPass(std::shared_ptr<PipelineState> State, Chooser Choose, StringRef Level)
       : State(std::move(State)), Choose(std::move(Choose)), Level(Level) {}
 
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
-    State->Replaced = Choose(M, MAM, Level);
+    Pipeline Begins{Level, State->Phase};
+    if (Begins.Phase == ThinOrFullLTOPhase::None && versions::isMarkedForLTO(M))
+      Begins.Phase = ThinOrFullLTOPhase::FullLTOPreLink;
+    if (Begins.isLink() && Level != "O0")
+      Begins.Level = levelOfFunctions(M, Level);
+    State->Replaced = Choose(M, MAM, Begins);
     return State->Replaced ? PreservedAnalyses::none() : PreservedAnalyses::all();
   }
   static bool isRequired() { return true; }
@@ -74,21 +94,11 @@ private:
 
 } // namespace
 
-void replaceMiddleEnd(PassBuilder &PB, Chooser Choose,
-                      std::function<void(Module &, StringRef)> Leave) {
+void replaceMiddleEnd(PassBuilder &PB, Chooser Choose) {
   auto State = std::make_shared<PipelineState>();
-  const auto Add = [State, Choose = std::move(Choose),
-                    Leave = std::move(Leave)](ModulePassManager &MPM, OptimizationLevel Level) {
-    const auto Decide = [State, Choose, Leave](Module &M, ModuleAnalysisManager &MAM,
-                                               StringRef Name) {
-      const bool Linked = State->Phase != ThinOrFullLTOPhase::None || versions::isMarkedForLTO(M);
-      if (Name != "O0" && !Linked)
-        return Choose(M, MAM, Name);
-      if (Leave)
-        Leave(M, Linked ? "with -flto the linker optimizes" : "-O0 optimizes nothing");
-      return false;
-    };
-    MPM.addPass(ReplaceMiddleEndPass(State, Decide, plugin::nameOf(Level)));
+  const auto Add = [State, Choose = std::move(Choose)](ModulePassManager &MPM,
+                                                       OptimizationLevel Level) {
+    MPM.addPass(ReplaceMiddleEndPass(State, Choose, plugin::nameOf(Level)));
   };
   PB.registerPipelineStartEPCallback([State, Add](ModulePassManager &MPM, OptimizationLevel Level) {
     State->Started = true;

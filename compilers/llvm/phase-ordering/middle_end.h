@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/IR/PassManager.h"
+#include "llvm/Pass.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/Error.h"
 
@@ -13,15 +14,27 @@
 
 namespace mlbridge::phase_ordering {
 
-/// Is given the module and the level of its pipeline, such as "Oz". True: it has been optimized.
-using Chooser =
-    std::function<bool(llvm::Module &, llvm::ModuleAnalysisManager &, llvm::StringRef Level)>;
+/// A default pipeline that begins.
+struct Pipeline {
+  /// "Oz", "O2"; in a link, where pipelines have no level for size, that of the functions: of at
+  /// least 95 % of the instructions.
+  llvm::StringRef Level;
+  llvm::ThinOrFullLTOPhase Phase = llvm::ThinOrFullLTOPhase::None;
 
-/// Adds a pass to the start of each default pipeline of this builder. Above -O0 it calls `Choose`,
-/// and if that returns true skips the optimizations after it. Pipelines at -O0, and those of which
-/// a linker optimizes the result or that a linker runs, are left alone: `Leave` is told why.
-void replaceMiddleEnd(llvm::PassBuilder &PB, Chooser Choose,
-                      std::function<void(llvm::Module &, llvm::StringRef Why)> Leave = nullptr);
+  bool isBeforeLink() const {
+    return Phase == llvm::ThinOrFullLTOPhase::ThinLTOPreLink ||
+           Phase == llvm::ThinOrFullLTOPhase::FullLTOPreLink;
+  }
+  bool isLink() const { return Phase != llvm::ThinOrFullLTOPhase::None && !isBeforeLink(); }
+};
+
+/// Is given the module and its pipeline. True: it has been optimized.
+using Chooser =
+    std::function<bool(llvm::Module &, llvm::ModuleAnalysisManager &, const Pipeline &)>;
+
+/// Adds a pass to the start of each default pipeline of this builder, also of those that a linker
+/// runs. It calls `Choose`, and if that returns true skips the optimizations after it.
+void replaceMiddleEnd(llvm::PassBuilder &PB, Chooser Choose);
 
 /// Lowering that cannot wait until after the chosen groups: always_inline, coroutines, entry and
 /// exit instrumentation, variable locations.

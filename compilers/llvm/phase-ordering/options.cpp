@@ -3,6 +3,7 @@
 
 #include "plugin/flags.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 
 using namespace llvm;
@@ -32,13 +33,17 @@ const plugin::Flag LogFlag(Prefix, "log", "", "DIR",
 cl::opt<bool> KeepStatesOption("phase-ordering-keep-states",
                                cl::desc("With -phase-ordering-serve: an episode can begin in a "
                                         "state of the last one"));
-cl::opt<unsigned> MaxStepsOption("phase-ordering-max-steps", cl::value_desc("N"),
-                                 cl::desc("The maximum number of groups of passes to run on a "
-                                          "module"));
-cl::opt<unsigned>
-    EffortOption("phase-ordering-effort", cl::value_desc("N"),
-                 cl::desc("How many candidates are compared with the usual passes, whose code is "
-                          "kept unless theirs is smaller; 0: the model is believed"));
+const plugin::Flag MaxStepsFlag(Prefix, "max-steps", "", "N",
+                                "The maximum number of groups of passes to run on a module");
+const plugin::Flag
+    EffortFlag(Prefix, "effort", "0", "N",
+               "How many candidates are compared with the usual passes, whose code is kept unless "
+               "theirs is smaller; 0: the model is believed");
+
+/// The number that a flag states; false if it states something else.
+bool readNumber(const std::string &Text, uint32_t &Number) {
+  return Text.empty() || to_integer(Text, Number, 10);
+}
 
 Status check(const Options &Given, const std::string &Observation) {
   const auto Invalid = [](const char *Why) { return Status(Code::InvalidArgument, Why); };
@@ -54,8 +59,6 @@ Status check(const Options &Given, const std::string &Observation) {
                    "its metadata");
   if (!Given.Observation || Observation != Given.Observation->Name)
     return Given.invalid("observation", "counts, ir2vec or ir2vec-symbolic", Observation);
-  if (MaxStepsOption.getNumOccurrences() && Given.MaxSteps == 0)
-    return Given.invalid("max-steps", "1 or more", "0");
   return Given.checkValues();
 }
 
@@ -64,6 +67,8 @@ Status check(const Options &Given, const std::string &Observation) {
 void Options::giveUpOn(const Module &M, const Twine &Why) const {
   giveUp(M.getContext(), Why, "the module is left to the usual passes");
 }
+
+bool hasModel() { return ModelFlags.given(); }
 
 std::optional<Options> readOptions(LLVMContext &Context) {
   const std::string Serve = ServeFlag.value(), Observation = ObservationFlag.value();
@@ -77,9 +82,13 @@ std::optional<Options> readOptions(LLVMContext &Context) {
   Given.Vocabulary = VocabularyFlag.value();
   Given.KeepStates = KeepStatesOption;
   Given.StateFile = StateFlag.value();
-  Given.MaxSteps = MaxStepsOption;
-  Given.Effort = EffortOption;
-  if (const Status Valid = check(Given, Observation); !Valid) {
+  const std::string MaxSteps = MaxStepsFlag.value(), Effort = EffortFlag.value();
+  Status Valid = check(Given, Observation);
+  if (!readNumber(MaxSteps, Given.MaxSteps) || (!MaxSteps.empty() && Given.MaxSteps == 0))
+    Valid = Given.invalid("max-steps", "1 or more", MaxSteps);
+  else if (!readNumber(Effort, Given.Effort))
+    Valid = Given.invalid("effort", "0 or more", Effort);
+  if (!Valid) {
     Given.refuse(Context, Valid);
     return std::nullopt;
   }

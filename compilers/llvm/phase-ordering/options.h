@@ -31,6 +31,9 @@ struct Options : plugin::Settings {
   void giveUpOn(const llvm::Module &M, const llvm::Twine &Why) const;
 };
 
+/// True if the options name a model.
+bool hasModel();
+
 /// Reads the command line. A value that makes no sense is reported as an error, and there are no
 /// options.
 std::optional<Options> readOptions(llvm::LLVMContext &Context);

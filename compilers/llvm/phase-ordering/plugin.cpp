@@ -15,10 +15,12 @@
 #include "selection_log.h"
 #include "served_environment.h"
 
+#include "plugin/flags.h"
 #include "trials/trial_process.h"
 #include "versions/pass_plugin.h"
 
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace llvm;
 
@@ -37,22 +39,49 @@ static void addInliner(std::vector<Candidate> &Candidates, StringRef Level) {
 }
 
 /// The reason for which no candidate can be tried in this process; empty if one can.
-static std::string whyNoRuns() {
+static std::string whyNoRuns(const Pipeline &Begins) {
   const cl::Option *Dumps = findOption("ir-dump-directory");
   if (Dumps && Dumps->getNumOccurrences())
     return "with -ir-dump-directory passes write files";
-  return trial::whyNot();
+  return Begins.isLink() ? "" : trial::whyNot();
 }
 
-/// Asks the model about a module that it may change. `Level` is that of the pipeline ("Oz"), or
-/// empty where the pass was named itself. Returns as choosePasses does.
-static bool optimize(const Options &Given, Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
-  const bool Compares = Given.Effort && !Level.empty();
+/// The number after a key in a file of /proc, or 0.
+static uint64_t readNumber(StringRef File, StringRef Key) {
+  const ErrorOr<std::unique_ptr<MemoryBuffer>> Text = MemoryBuffer::getFileAsStream(File);
+  uint64_t Number = 0;
+  if (!Text)
+    return 0;
+  StringRef Rest = (*Text)->getBuffer().split(Key).second.ltrim();
+  return Rest.consumeInteger(10, Number) ? 0 : Number;
+}
+
+/// In a link, whose process may be large: the reason for which there is no room for others.
+static std::string whyNoRoom() {
+  const uint64_t Resident = readNumber("/proc/self/status", "VmRSS:"),
+                 Available = readNumber("/proc/meminfo", "MemAvailable:");
+  // Two candidates at a time; what nobody changes is shared.
+  if (!Resident || !Available || Available / 2 > Resident)
+    return "";
+  return "this link has " + std::to_string(Resident / 1024) + " MB, and " +
+         std::to_string(Available / 1024) +
+         " MB are left, too few for candidates, so it may not be reproducible";
+}
+
+/// Asks the model about a module that it may change. The pipeline has no level where the pass was
+/// named itself. Returns as choosePasses does.
+static bool optimize(const Options &Given, Module &M, ModuleAnalysisManager &MAM,
+                     const Pipeline &Begins) {
+  const bool Compares = Given.Effort && !Begins.Level.empty();
   if (Compares)
-    if (const std::string Why = whyNoRuns(); !Why.empty()) {
+    if (const std::string Why = whyNoRuns(Begins); !Why.empty()) {
       remarkLeftAlone(M, Why + ", so no candidate is tried");
       return false;
     }
+  if (const std::string Why = Begins.isLink() ? whyNoRoom() : ""; !Why.empty()) {
+    Given.giveUpOn(M, Why);
+    return false;
+  }
   if (Given.Model.empty()) {
     Given.giveUpOn(M, Given.checkModel().message());
     return false;
@@ -68,8 +97,8 @@ static bool optimize(const Options &Given, Module &M, ModuleAnalysisManager &MAM
   }
   if (Answer.Candidates.size() > Given.Effort)
     Answer.Candidates.resize(Given.Effort);
-  addInliner(Answer.Candidates, Level);
-  return startComparison(M, MAM, std::move(Answer.Candidates),
+  addInliner(Answer.Candidates, Begins.Level);
+  return startComparison(M, MAM, std::move(Answer.Candidates), Begins.isLink(),
                          [Given](Module &Compared, const Selection &Result) {
                            remarkSelection(Given, Compared, Result);
                            logSelection(Given, Compared, Result);
@@ -78,9 +107,10 @@ static bool optimize(const Options &Given, Module &M, ModuleAnalysisManager &MAM
 
 /// True if the module has been optimized as the model says. Otherwise it is as it was, and one
 /// diagnostic says why: a remark where there was nothing to decide. Or candidates are being
-/// compared, and the host goes on with its own passes. An empty `Level` asks the model whatever the
-/// levels. Several modules at once, in as many threads, do not disturb each other.
-static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
+/// compared, and the host goes on with its own passes. Without a level it asks the model whatever
+/// the levels. Several modules at once, in as many threads, do not disturb each other.
+static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, const Pipeline &Begins) {
+  const StringRef Level = Begins.Level;
   const std::optional<Options> Given = readOptions(M.getContext());
   if (!Given)
     return false;
@@ -103,7 +133,33 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, StringRef Level)
       remarkLeftAlone(M, Why);
     return false;
   }
-  return optimize(*Given, M, MAM, Level);
+  return optimize(*Given, M, MAM, Begins);
+}
+
+/// For a pipeline of the host's own: where it is not for a model, one remark says why.
+static bool replacePasses(Module &M, ModuleAnalysisManager &MAM, const Pipeline &Begins) {
+  forgetLastModule();
+  plugin::OptionsOfModule::forget();
+  if (Begins.isBeforeLink()) {
+    plugin::OptionsOfModule::write(M, "phase-ordering");
+    remarkLeftAlone(M, "with -flto the linker optimizes");
+    return false;
+  }
+  if (Begins.Level == "O0") {
+    remarkLeftAlone(M, "-O0 optimizes nothing");
+    return false;
+  }
+  if (!Begins.isLink())
+    return choosePasses(M, MAM, Begins);
+  if (!plugin::OptionsOfModule::read(M, "phase-ordering")) {
+    remarkLeftAlone(M, "its files were compiled with different options of phase ordering");
+    return false;
+  }
+  if (!hasModel()) {
+    remarkLeftAlone(M, "none of its files was compiled for a model");
+    return false;
+  }
+  return choosePasses(M, MAM, Begins);
 }
 
 namespace {
@@ -112,7 +168,8 @@ namespace {
 class PhaseOrderingPass : public PassInfoMixin<PhaseOrderingPass> {
 public:
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
-    return choosePasses(M, MAM, "") ? PreservedAnalyses::none() : PreservedAnalyses::all();
+    plugin::OptionsOfModule::forget();
+    return choosePasses(M, MAM, Pipeline()) ? PreservedAnalyses::none() : PreservedAnalyses::all();
   }
   static bool isRequired() { return true; }
 };
@@ -122,16 +179,7 @@ public:
 static void registerCallbacks(PassBuilder &PB) {
   registerModels();
   registerComparison(PB);
-  replaceMiddleEnd(
-      PB,
-      [](Module &M, ModuleAnalysisManager &MAM, StringRef Level) {
-        forgetLastModule();
-        return choosePasses(M, MAM, Level);
-      },
-      [](Module &M, StringRef Why) {
-        forgetLastModule();
-        remarkLeftAlone(M, Why);
-      });
+  replaceMiddleEnd(PB, replacePasses);
   PB.registerPipelineParsingCallback(
       [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
         if (Name != "phase-ordering")

@@ -57,6 +57,8 @@ void remarkSelection(const Options &Given, Module &M, const Selection &Result) {
   if (!F || !Result.Problem.empty() || !Result.Stock.Bytes)
     return;
   OptimizationRemark Remark(Name, Result.Winner ? "Smaller" : "StockKept", F);
+  if (Result.IsLink)
+    Remark << ore::NV("Module", M.getModuleIdentifier()) << ": ";
   if (Result.Winner)
     Remark << ore::NV("Candidate", Result.Candidates[*Result.Winner].Name) << ": "
            << ore::NV("Bytes", Result.Runs[*Result.Winner].Bytes) << " bytes of code instead of "

@@ -4,27 +4,45 @@
 
 #include "settings.h"
 
+#include "llvm/IR/Module.h"
 #include "llvm/Support/CommandLine.h"
+
+#include <optional>
+#include <string>
 
 namespace mlbridge::plugin {
 
 /// An option of an optimization, such as -inliner-model. What the command line doesn't say, the
 /// environment may, with MLBRIDGE_INLINER_MODEL: linkers read their options before they load
-/// plugins. Made once, when the plugin is loaded.
+/// plugins. After that counts what OptionsOfModule has read. Made once, when the plugin is loaded,
+/// and never destroyed before it is unloaded.
 class Flag {
 public:
   Flag(llvm::StringRef Prefix, llvm::StringRef Option, llvm::StringRef Default,
-       llvm::StringRef ValueName, llvm::StringRef Description)
-      : Name((Prefix + "-" + Option).str()),
-        Option(llvm::StringRef(Name), llvm::cl::init(Default.str()),
-               llvm::cl::value_desc(ValueName), llvm::cl::desc(Description)) {}
+       llvm::StringRef ValueName, llvm::StringRef Description);
 
   llvm::StringRef name() const { return Name; }
   std::string value() const;
+  /// What command line or environment say, if they do.
+  std::optional<std::string> stated() const;
 
 private:
   const std::string Name;                    // which the option refers to
   mutable llvm::cl::opt<std::string> Option; ///< LLVM writes it
+};
+
+/// Carries options from a compilation to the link that generates the code, with the module itself:
+/// so files that were compiled differently are told apart, and caches of a link see a difference.
+/// They are in the module flag "mlbridge.PREFIX", which a merged module has of all its parts.
+class OptionsOfModule {
+public:
+  /// Keeps in the module all that is stated of this plugin's options.
+  static void write(llvm::Module &M, llvm::StringRef Prefix);
+  /// From now on, options of this thread that nothing else states are those of the module. False
+  /// if its parts have different ones; none holds then.
+  static bool read(const llvm::Module &M, llvm::StringRef Prefix);
+  /// Options of this thread are no longer those of a module.
+  static void forget();
 };
 
 /// The options that each optimization has.

@@ -27,7 +27,7 @@ std::optional<size_t> Race::race(ArrayRef<size_t> Runs, size_t AtOnce, ArrayRef<
                                  function_ref<bool(size_t Run, End How)> OnEnd) {
   while (!Runs.empty() || !Current.empty()) {
     while (!Runs.empty() && Current.size() < AtOnce) {
-      Running New{Runs.front(), {}, Clock::now() + Longest};
+      Running New{Runs.front(), {}, Clock::now() + Limit};
       if (New.Process.fork()) {
         SmallVector<int> Kept(Files);
         Kept.push_back(New.Process.Alive);

@@ -44,9 +44,12 @@ private:
 /// Forked processes, each of which carries out one of several numbered runs.
 class Race {
 public:
+  /// A run that takes longer is killed.
+  explicit Race(std::chrono::seconds Limit = Longest) : Limit(Limit) {}
+
   /// The end of a run's process.
   struct End {
-    bool IsLate = false; ///< it was killed after a minute
+    bool IsLate = false; ///< it was killed
     int Status = 0;      ///< otherwise what waitpid says of it
   };
 
@@ -71,6 +74,7 @@ private:
     Child Process;
     std::chrono::steady_clock::time_point Deadline;
   };
+  const std::chrono::seconds Limit;
   std::vector<Running> Current; ///< the oldest first
   int Error = 0;
 };

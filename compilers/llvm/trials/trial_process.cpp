@@ -8,11 +8,14 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -69,6 +72,21 @@ int Child::reap() {
   close(Alive);
   Id = -1;
   return Ended;
+}
+
+void Child::reapWithin(std::chrono::seconds Limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto Then = Clock::now() + Limit;
+  pollfd End{Alive, POLLIN, 0};
+  int Ready = 0;
+  do {
+    const auto Left = std::chrono::ceil<std::chrono::milliseconds>(Then - Clock::now());
+    Ready = ::poll(&End, 1, int(std::clamp<int64_t>(Left.count(), 0, INT_MAX)));
+  } while (Ready < 0 && errno == EINTR);
+  if (Ready > 0)
+    reap();
+  else
+    end();
 }
 
 /// The kernel refuses this process, and what it forks, all changes of files by their paths, but

@@ -33,6 +33,8 @@ struct Child {
   void end();
   /// Waits for its end; returns what waitpid says of it.
   int reap();
+  /// Waits for its end, and after this time kills it.
+  void reapWithin(std::chrono::seconds Limit);
 };
 
 /// In a child: whatever happens, nothing of it is seen from outside. Files that were open for

@@ -60,12 +60,17 @@ private:
 
 } // namespace detail
 
-/// Calls when a pipeline, which has run, is destroyed: before the host does anything else.
+/// Calls when a pipeline, which has run, is destroyed: before the host does anything else. Of a
+/// pipeline that is both begun and simplified it calls twice.
 inline void registerPipelineEnd(llvm::PassBuilder &PB, BeforeCodeGeneration Call) {
-  PB.registerPipelineStartEPCallback([TM = detail::targetMachineOf(PB),
-                                      Call](llvm::ModulePassManager &MPM, llvm::OptimizationLevel) {
+  const auto Add = [TM = detail::targetMachineOf(PB),
+                    Call](llvm::ModulePassManager &MPM, llvm::OptimizationLevel, auto...) {
     MPM.addPass(detail::PipelineEnd(TM, Call));
-  });
+  };
+  PB.registerPipelineStartEPCallback(Add);
+  // Those of a linker don't tell their start.
+  PB.registerPipelineEarlySimplificationEPCallback(Add);
+  PB.registerFullLinkTimeOptimizationEarlyEPCallback(Add);
 }
 
 #if __has_include("llvm/Target/RegisterTargetPassConfigCallback.h")
