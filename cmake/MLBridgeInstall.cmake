@@ -29,7 +29,8 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfi
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/cmake/MLBridgeConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/MLBridgeTensorFlow.cmake ${CMAKE_CURRENT_LIST_DIR}/tensorflow_aot.py
-              ${CMAKE_CURRENT_LIST_DIR}/MLBridgeCompileModel.cmake ${CMAKE_CURRENT_LIST_DIR}/plugin_entry.h
+              ${CMAKE_CURRENT_LIST_DIR}/MLBridgeCompileModel.cmake ${CMAKE_CURRENT_LIST_DIR}/MLBridgeOptimize.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/plugin_entry.h
         DESTINATION ${MLBRIDGE_CMAKE_DIR} COMPONENT development)
 # Packages of pkg-config; relocatable too.
 file(RELATIVE_PATH up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)

@@ -21,6 +21,7 @@ from demo.report import SizeTable, print_agreements, print_times, report
 from mlbridge.process_runner import Output, Ran
 from programs.build import Compiled, fallback_warnings
 from programs.catalog import Program
+from programs.linked import Linked
 
 PROGRAM = Program("small", "demo", "parser", "small-src", ("*.c",))
 
@@ -35,7 +36,9 @@ def build(text: int, *actions: int) -> Build:
 def result(oz: int = 1000, onnx: int = 900) -> Result:
     asked = {name: build(onnx, 5, 1, 4, 48) for name in ("onnx", "server", "native")}
     compared = {"effort1": build(oz - 20), "effort3": build(oz - 30)}
-    return Result(PROGRAM, {"oz": build(oz), "o2": build(1500), **asked, **compared})
+    sizes = {"-Oz": oz, "-flto=full": oz - 10, "outliner": oz - 20, "effort 1": oz - 100}
+    linked = {way: Linked(size, 1.0) for way, size in (sizes | {"effort 3": oz - 200}).items()}
+    return Result(PROGRAM, {"oz": build(oz), "o2": build(1500), **asked, **compared}, linked)
 
 
 def failures(results: list[Result], model: Path = Path("no.onnx")) -> list[str]:
@@ -46,10 +49,11 @@ def test_report_has_the_agreed_keys_and_the_geometric_mean() -> None:
     results = [result(1000, 500), result(1000, 2000)]
     made = report(results, agreements(results, Path("no.onnx")))
     assert made["geomean_onnx_over_oz"] == pytest.approx(1.0)
-    keys = {"programs", "geomean_onnx_over_oz", "over_oz", "engines", "left_out"}
+    keys = {"programs", "geomean_onnx_over_oz", "over_oz", "linked_over_oz", "engines", "left_out"}
     assert set(made) == {"format", "version", *keys}
     mean = made["over_oz"]["effort3"]
     assert mean["mean"] == pytest.approx(0.97) and mean["low"] <= 0.97 <= mean["high"]
+    assert made["linked_over_oz"]["effort 3"]["mean"] == pytest.approx(0.8)
     assert made["engines"][1] == {
         "engine": "native",
         "programs": ["small", "small"],
@@ -74,6 +78,7 @@ def test_report_has_the_agreed_keys_and_the_geometric_mean() -> None:
         "effort1_seconds": 2.0,
         "effort3_seconds": 2.0,
         "decisions": 4,
+        "linked": {"-Oz": 1000, "-flto": 990, "smallest": 900, "effort 3": 800},
         "output_identical": True,
         "objects_identical": True,
     }

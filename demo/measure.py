@@ -21,6 +21,7 @@ from programs.build import (
     text_bytes,
 )
 from programs.catalog import Program, ProgramsError
+from programs.linked import Linked
 from programs.plugin import LOG
 
 
@@ -47,6 +48,8 @@ class Result:
 
     program: Program
     builds: dict[str, Build]
+    #: Linked as a whole: at -Oz, and in the ways of `mlbridge flags smallest`.
+    linked: dict[str, Linked] = field(default_factory=dict)
 
     def output_identical(self) -> bool:
         """Whether every build's test ran and gave the bytes that the -Oz build gave."""

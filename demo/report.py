@@ -14,7 +14,10 @@ from demo.agreement import Agreement
 from demo.measure import Build, Result
 from demo.table import Say, Table, say
 from mlbridge.ratio import Ratio
+from programs.linked import problems
 
+#: What is linked at -Oz, in link-time optimization alone and with `mlbridge flags smallest`.
+LINKED = {"-Oz": "-Oz", "-flto": "-flto=full", "smallest": "effort 1", "effort 3": "effort 3"}
 #: Ways that compare candidates with -Oz, and how many.
 EFFORTS = {"effort1": "1", "effort3": "3"}
 
@@ -22,6 +25,13 @@ EFFORTS = {"effort1": "1", "effort3": "3"}
 def interval(results: Sequence[Result], name: str) -> Ratio:
     """Bytes of a build against the -Oz build's, paired by program."""
     found = Ratio.of(r.builds[name].text / r.builds["oz"].text for r in results)
+    assert found is not None, "there are results"
+    return found
+
+
+def linked_interval(results: Sequence[Result], way: str) -> Ratio:
+    """Bytes of linked programs against those of -Oz, paired by program."""
+    found = Ratio.of(r.linked[way].bytes / r.linked["-Oz"].bytes for r in results)
     assert found is not None, "there are results"
     return found
 
@@ -49,6 +59,7 @@ def report(
                 **texts,
                 **seconds,
                 "decisions": builds["onnx"].decisions,
+                "linked": {way: result.linked[of].bytes for way, of in LINKED.items()},
                 "output_identical": result.output_identical(),
                 "objects_identical": result.objects_identical(),
             }
@@ -59,6 +70,11 @@ def report(
         "programs": programs,
         "geomean_onnx_over_oz": ratio_mean(results, "onnx", lambda b: b.text),
         "over_oz": {way: interval(results, way).as_json() for way in ("onnx", *EFFORTS)},
+        "linked_over_oz": {
+            way: linked_interval(results, of).as_json()
+            for way, of in LINKED.items()
+            if way != "-Oz"
+        },
         "engines": [engine.summary() for engine in engines],
         "left_out": list(left_out),
     }
@@ -96,6 +112,13 @@ def write_section(path: Path, found: dict[str, Any]) -> None:
         " -Oz and N candidates, for each object (`mlbridge flags --effort`).",
         programs,
         f"Geometric means over -Oz, with 95 % intervals: {', '.join(means)}",
+        "Linked programs, executable bytes: at -Oz with --gc-sections, and in link-time optimization.",
+        [{"program": p["name"]} | p["linked"] for p in found["programs"]],
+        "Geometric means over -Oz: "
+        + ", ".join(
+            f"{way} **{mean['mean']:.4f}** [{mean['low']:.4f}, {mean['high']:.4f}]"
+            for way, mean in found["linked_over_oz"].items()
+        ),
         "The same model by other engines; *near ties*: another action whose score is within the"
         " tolerance of the best one; *objects*: objects compared, of files for which all decisions"
         " agree.",
@@ -116,6 +139,8 @@ def failures(results: Sequence[Result], engines: Sequence[Agreement]) -> list[st
             found += [f"{name} {configuration}: fell back: {text}" for text in build.fallbacks]
             if build.actions is not None and build.decisions == 0:
                 found.append(f"{name} {configuration}: the model made no decision")
+        if result.linked:
+            found += [f"linked: {text}" for text in problems(name, result.linked)]
         for way in EFFORTS:
             found += [
                 f"{name} {way}: {source} has more executable bytes than at -Oz"
@@ -206,6 +231,41 @@ def print_times(results: Sequence[Result], say: Say = say) -> None:
     say("")
     for way, name in {"onnx": "onnx", **{w: f"effort {n}" for w, n in EFFORTS.items()}}.items():
         say(f"{name:<8} {interval(results, way)}")
+
+
+def print_linked(results: Sequence[Result], say: Say = say) -> None:
+    """Bytes of linked programs: a line for each, geometric means with intervals last."""
+    say("")
+    say(
+        "Linked by lld with --gc-sections: executable bytes at -Oz, and the others' as ratios to that"
+    )
+    say("")
+    others = list(LINKED.items())[1:]
+    table = Table([("program", 8), ("-Oz", 7), *((way, 8) for way, _ in others)], say)
+    for result in results:
+        usual = result.linked["-Oz"].bytes
+        ratios = (f"{result.linked[of].bytes / usual:.3f}" for _, of in others)
+        table.row([result.program.name, usual, *ratios])
+    table.rule()
+    for way, of in others:
+        say(f"{way:<8} {linked_interval(results, of)}")
+
+
+def draw_linked(results: Sequence[Result], file: Path) -> None:
+    """A bar for each program and way."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axes = figure.add_subplot()
+    others = list(LINKED.items())[1:]
+    for place, (way, of) in enumerate(others):
+        heights = [r.linked[of].bytes / r.linked["-Oz"].bytes for r in results]
+        axes.bar([i + 0.27 * (place - 1) for i in range(len(results))], heights, 0.25, label=way)
+    axes.axhline(1.0, color="grey", linewidth=0.8)
+    axes.set_xticks(range(len(results)), [r.program.name for r in results], rotation=30)
+    axes.set(ylim=(0.75, 1.05), ylabel="executable bytes of the linked program / -Oz")
+    axes.legend()
+    figure.savefig(file, dpi=110)
 
 
 def print_agreements(engines: Sequence[Agreement], say: Say = say) -> None:

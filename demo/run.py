@@ -6,11 +6,12 @@
 Each program is compiled at -Oz, at -O2, with the plugin asking the model in process (ONNX Runtime)
 and in a Python server that runs the same file, and with the candidates that ship compared with -Oz,
 at efforts 1 and 3. What is timed has the machine to itself. All are linked and run their own test,
-and then the program's line is printed, smallest program first. At last a few of them, or with
---all-engines all, are built with the native engine and with the model compiled ahead of time.
-Writes report.html, report.json and chart.png into build/demo. Exits with 1 if an output differs, an
+and then the program's line is printed, smallest program first. Then all are linked as a whole, with
+and without `mlbridge flags smallest`. At last a few of them, or with --all-engines all, are built
+with the native engine and with the model compiled ahead of time. Writes report.html, report.json,
+chart.png and linked.png into build/demo. Exits with 1 if an output differs, an
 engine decided otherwise (but for near-ties) or made another object, a compiler fell back, no
-decision was made, the code grew, or with an effort any object did.
+decision was made, the code grew, or with an effort any object or linked program did.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,12 @@ from demo.agreement import agreements
 from demo.measure import Build, Objects, Result, build_program, compile_anew
 from demo.report import (
     EFFORTS,
+    LINKED,
     SizeTable,
+    draw_linked,
     failures,
     print_agreements,
+    print_linked,
     print_times,
     report,
     write_section,
@@ -43,7 +48,7 @@ from demo.report import (
 from demo.sources import Sources
 from demo.table import say
 from mlbridge import report as pages
-from programs import pins
+from programs import linked, pins
 from programs.catalog import ROOT, Program, ProgramsError, load, select
 from programs.plugin import LOG, MODEL, candidate_flags, compiled, plugin_flags
 from programs.server import ModelServer
@@ -152,6 +157,26 @@ def ask_other_engines(
         bar.update()
 
 
+def link_them(results: Sequence[Result], output: Path, pool: Executor, bar: tqdm[Any]) -> None:
+    """Link each program at -Oz, in link-time optimization, and with `mlbridge flags smallest`."""
+    ways = linked.ways("full", [int(number) for number in EFFORTS.values()])
+    bar.set_postfix_str("linking")
+
+    def one(result: Result, way: str) -> linked.Linked:
+        folder = output / "linked" / result.program.name / way.replace(" ", "-")
+        only_test = replace(result.program, workloads=())
+        return linked.build(only_test, ways[way], folder, jobs=1)
+
+    started = [
+        (result, way, pool.submit(one, result, way))
+        for result in reversed(results)
+        for way in LINKED.values()
+    ]
+    for result, way, future in started:
+        result.linked[way] = future.result()
+        bar.update()
+
+
 def draw(found: dict[str, Any], results: Sequence[Result], output: Path, whole: bool) -> None:
     """The chart; and the page, if the report is of the whole demo."""
     evaluated = pages.evaluation.read(found, "demo")
@@ -195,7 +220,7 @@ def run(
         ModelServer(model, output / "server.log") as server,
     ):
         ways = configurations({"onnx": f"onnx:{model}", "server": server.uri})
-        total = len(wanted) * len(ways) + len(agreeing) * len(OTHER_ENGINES)
+        total = len(wanted) * (len(ways) + len(LINKED)) + len(agreeing) * len(OTHER_ENGINES)
         with tqdm(total=total, unit="build", leave=False, file=sys.stderr, disable=None) as bar:
             table = SizeTable()
             for program in fetched(sources, wanted, least):
@@ -203,6 +228,8 @@ def run(
                 table.add(program.name, results[-1:])
             table.end(results)
             print_times(results)
+            link_them(results, output, pool, bar)
+            print_linked(results)
             chosen = [result for result in results if result.program.name in agreeing]
             ask_other_engines(chosen, model, output, pool, bar)
     results = in_order(results, listed)
@@ -211,6 +238,7 @@ def run(
     left_out = [p.name for p in listed if p not in {result.program for result in results}]
     found = report(results, engines, left_out)
     draw(found, results, output, whole=not names)
+    draw_linked(results, output / "linked.png")
     if not names:
         path = output / "report.json"
         path.write_text(json.dumps(found, indent=1) + "\n")
@@ -219,7 +247,8 @@ def run(
     if left_out:
         say(f"left out, because they could not be fetched: {', '.join(left_out)}")
     say(f"the server answered {server.statistics.get('replies', 0)} requests")
-    written = "chart.png is" if names else "report.html, report.json and chart.png are"
+    pictures = "chart.png and linked.png"
+    written = f"{pictures} are" if names else f"report.html, report.json, {pictures} are"
     say(f"{written} in {output}")
     return failures(results, engines)
 

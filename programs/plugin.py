@@ -16,11 +16,18 @@ LOG = "/log-folder-of-one-build"  # stands for the --log folder until a build be
 
 #: The candidates of this source tree, which `make build` has installed.
 CANDIDATES = MODEL.with_name("candidates.json")
+LINK_CANDIDATES = MODEL.with_name("link-candidates.json")
 
 
 def candidate_flags(effort: int) -> list[str]:
     """The flags that compare the candidates of this source tree with -Oz."""
     return plugin_flags(f"candidates:{CANDIDATES}", "--effort", str(effort))
+
+
+def link_flags(lto: str, effort: int) -> list[str]:
+    """The flags of compilations and links that compare this source tree's candidates for links."""
+    uri = f"candidates:{LINK_CANDIDATES}"
+    return plugin_flags(uri, "--effort", str(effort), "--lto", lto)
 
 
 def plugin_flags(uri: str, *options: str) -> list[str]:

@@ -16,7 +16,7 @@ else:  # which scikit-build-core requires there
 #: LLVM's optimizations come first.
 COMPILERS = ("llvm", "gcc", "mlir")
 #: What is shipped of a model's folder.
-SHIPPED = ("*.onnx", "README.md", "actions.json", "candidates.json")
+SHIPPED = ("*.onnx", "README.md", "actions.json", "candidates.json", "link-candidates.json")
 
 
 def descriptions(tree: Path) -> dict[str, dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 #: The name of this package for pip. (PyPI's "mlbridge" is somebody else's.)
@@ -88,9 +89,23 @@ def clang_words(plugin: str, *options: str, llvm: int = 22) -> list[str]:
     return [*early, "-Xclang", f"-fpass-plugin={plugin}", *llvm_words(*options)]
 
 
+def linker_words(plugins: Iterable[str], key: str) -> list[str]:
+    """Has stock clang link by lld, which loads plugins; `key` becomes part of the keys of ThinLTO's
+    cache, which don't know what a plugin does."""
+    load = [f"--load-pass-plugin={plugin}" for plugin in plugins]
+    # The option names a function for a debugging aid of LLVM that is off.
+    line = [*load, "-mllvm", f"-print-bfi-func-name=mlbridge-{key}"]
+    return ["-fuse-ld=lld", *(word for one in line for word in ("-Xlinker", one))]
+
+
 def llvm_words(*options: str) -> list[str]:
     """Has clang give options to LLVM, in compilations only."""
     return [word for option in options for word in ("-Xclang", "-mllvm", "-Xclang", option)]
+
+
+def cmake_module() -> str:
+    """The file for CMake that defines mlbridge_optimize, whether or not it is there."""
+    return os.path.join(PACKAGE, "cmake", "MLBridgeOptimize.cmake")
 
 
 def action_list(optimization: str) -> str:
@@ -118,9 +133,11 @@ def shipped_agents(name: str) -> str:
     return os.path.join(PACKAGE, "models", name, "{agent}.onnx")
 
 
-def shipped_candidates(name: str) -> str:
-    """The list of candidates of a shipped model, best first, whether or not it is there."""
-    return os.path.join(PACKAGE, "models", name, "candidates.json")
+def shipped_candidates(name: str, *, link: bool = False) -> str:
+    """The list of candidates of a shipped model, best first, whether or not it is there; `link`:
+    those for modules of a link."""
+    file = "link-candidates.json" if link else "candidates.json"
+    return os.path.join(PACKAGE, "models", name, file)
 
 
 def component_folders() -> list[str]:

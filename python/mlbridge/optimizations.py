@@ -32,6 +32,7 @@ class Optimization(NamedTuple):
     model: str | None = None  #: the folder of the model that is shipped
     engine: str = "native"  #: the scheme with which that is opened
     candidates: bool = False  #: whether it compares a list beside the model, not what it tries
+    link: bool = False  #: whether it acts when lld links files of -flto, with candidates for that
     trained: bool = False  #: whether `mlbridge train NAME` trains it on a corpus
     allocates: bool = False  #: whether it allocates registers, so that spills are counted
     decision: str = ""  #: the tensor that LLVM's own advisor asks for

@@ -63,8 +63,8 @@ private:
 /// Calls when a pipeline, which has run, is destroyed: before the host does anything else. Of a
 /// pipeline that is both begun and simplified it calls twice.
 inline void registerPipelineEnd(llvm::PassBuilder &PB, BeforeCodeGeneration Call) {
-  const auto Add = [TM = detail::targetMachineOf(PB),
-                    Call](llvm::ModulePassManager &MPM, llvm::OptimizationLevel, auto...) {
+  const auto Add = [TM = detail::targetMachineOf(PB), Call](llvm::ModulePassManager &MPM,
+                                                            llvm::OptimizationLevel, auto...) {
     MPM.addPass(detail::PipelineEnd(TM, Call));
   };
   PB.registerPipelineStartEPCallback(Add);

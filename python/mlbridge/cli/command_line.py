@@ -26,6 +26,13 @@ def words(request: Request) -> list[str]:
     line = ["--start-no-unused-arguments"]
     for plugin in dict.fromkeys(query.plugin for query in request.queries):
         line += files.clang_words(plugin, llvm=request.llvm)
+    if request.lto:
+        linking = [query for query in request.queries if query.optimization.link]
+        digest = hashlib.blake2b(digest_size=16)
+        for query in linking:
+            digest.update(" ".join(plugin_options(request, query)).encode())
+        plugins = dict.fromkeys(query.plugin for query in linking)
+        line += [f"-flto={request.lto}", *files.linker_words(plugins, digest.hexdigest())]
     for query in request.queries:
         own = (f"-{query.optimization.name}-{text}" for text in plugin_options(request, query))
         line += files.llvm_words(*query.optimization.compiler_options, *own)

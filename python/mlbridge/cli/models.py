@@ -69,8 +69,11 @@ def stated_models(
     return tuple(found) or (("", model_uri(text, runtime)),)
 
 
-def shipped_model(optimization: Optimization, runtime: str | None, *, compared: bool) -> str:
-    """The model of this package: its candidates, if these are to be compared, or its policy."""
+def shipped_model(
+    optimization: Optimization, runtime: str | None, *, compared: bool, link: bool = False
+) -> str:
+    """The model of this package: its candidates, if these are to be compared, or its policy.
+    `link`: the candidates for a link."""
     name, agents = optimization.model, optimization.agents
     if name is None:
         others = ""
@@ -78,7 +81,7 @@ def shipped_model(optimization: Optimization, runtime: str | None, *, compared: 
             others = ", or a profile with --profile"
         raise UsageError(f"no model comes with {optimization.name}; state one with --model{others}")
     path = (
-        files.shipped_candidates(name)
+        files.shipped_candidates(name, link=link)
         if compared
         else files.shipped_agents(name)
         if agents

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`mlbridge path`: where a compiler plugin is."""
+"""`mlbridge path`: where a compiler plugin is, or the file for CMake."""
 
 from __future__ import annotations
 
 import argparse
 
+from .. import files
 from ..optimizations import OPTIMIZATIONS
 from .arguments import Parser
 from .common import DONE
@@ -14,14 +15,17 @@ from .request import LLVM_VERSION, plugin_file
 def add_arguments(parser: Parser) -> None:
     """The options of `mlbridge path`."""
     parser.describe(
-        "Prints the file of an optimization's compiler plugin.",
+        "Prints the file of an optimization's compiler plugin, or of mlbridge_optimize for CMake.",
         'example:\n  opt-22 -load-pass-plugin="$(mlbridge path phase-ordering)" -passes=…',
     )
-    parser.add_argument("optimization", help=", ".join(OPTIMIZATIONS))
+    parser.add_argument("optimization", help=f"{', '.join(OPTIMIZATIONS)}; or cmake")
     parser.option("--llvm N", LLVM_VERSION, type=int, default=22, choices=(22, 19))
 
 
 def run(options: argparse.Namespace) -> int:
     """Print where the plugin is."""
+    if options.optimization == "cmake":
+        print(files.cmake_module())
+        return DONE
     print(plugin_file(options.optimization, llvm=options.llvm))
     return DONE

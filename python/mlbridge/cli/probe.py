@@ -60,7 +60,8 @@ def must_ask(request: Request) -> None:
     trial = request._replace(queries=queries, log=None, on_failure="fail")
     is_mlir = request.kind == "mlir"
     level = (request.levels or queries[0].optimization.level).partition(",")[0]
-    source = [] if is_mlir else [f"-{level}", "-x", "c", "-c"]
+    output = ["-shared", "-nostdlib", "-fPIC"] if request.lto else ["-c"]
+    source = [] if is_mlir else [f"-{level}", "-x", "c", *output]
     done = subprocess.run(
         [compiler, *words(trial), *source, "-", "-o", os.devnull],
         input=MLIR_PROGRAM if is_mlir else C_PROGRAM,

@@ -16,6 +16,8 @@ from .common import CommandError, UsageError, nearest
 from .models import shipped_model, stated_models
 
 MOST_EFFORT = 100
+#: What stands for several optimizations and --lto.
+COMBINATIONS = {"smallest": (("phase-ordering",), "full")}
 GOALS = ("O2-speed", "Os-size", "Oz-size")
 #: Those that load plugins, without their versions.
 PROGRAMS = {"llvm": ("clang", "clang++"), "gcc": ("gcc", "g++"), "mlir": ("mlir-opt",)}
@@ -75,6 +77,7 @@ class Request(NamedTuple):
     max_steps: int | None
     vocabulary: str | None  #: the file
     goal: str | None
+    lto: str | None  #: full or thin
 
     @property
     def kind(self) -> str:
@@ -156,8 +159,15 @@ def add_models(parser: Parser) -> None:
 
 
 def add_asking(parser: Parser) -> None:
-    """The options of `mlbridge flags` and `wrapper`."""
+    """The options of `mlbridge flags` and `wrapper`, which know combinations, too."""
     add_models(parser)
+    parser.option(
+        "--lto KIND",
+        "optimize when lld links, in full or thin LTO, where phase-ordering compares candidates for "
+        "that; the same flags are for compilations and links. The optimization smallest is short for "
+        "phase-ordering --lto full",
+        choices=["full", "thin"],
+    )
     parser.option(
         "--on-failure",
         "if the model fails: the compiler's own passes and a warning (stock), or an error",
@@ -173,6 +183,17 @@ def add_asking(parser: Parser) -> None:
         f"the -O levels at which it asks: Oz, O2, … (default: {defaults})",
         type=levels,
     )
+
+
+def expand(options: argparse.Namespace) -> None:
+    """Replace a combination, where the command has any, by what it stands for."""
+    if not hasattr(options, "lto"):
+        return
+    for name, (parts, lto) in COMBINATIONS.items():
+        if name in options.optimizations:
+            others = [one for one in options.optimizations if one not in (name, *parts)]
+            options.optimizations = [*parts, *others]
+            options.lto = options.lto or lto
 
 
 def plugin_file(optimization: str, stated: str | None = None, llvm: int = 22) -> str:
@@ -261,6 +282,12 @@ def must_fit(options: argparse.Namespace) -> None:
         known, given = taking(option), getattr(options, option.replace("-", "_"))
         if given is not None and not set(names) & set(known):
             raise UsageError(f"--{option} is for {', '.join(known)}")
+    if getattr(options, "lto", None):
+        linking = [name for name, one in OPTIMIZATIONS.items() if one.link]
+        if not set(names) & set(linking):
+            raise UsageError(f"--lto is for {', '.join(linking)}")
+        if options.llvm != 22:
+            raise UsageError("--lto is for LLVM 22")
     with_embeddings = taking("vocabulary")
     if options.vocabulary is not None and len(set(names) & set(with_embeddings)) != 1:
         raise UsageError(f"--vocabulary is for one of {', '.join(with_embeddings)}")
@@ -295,8 +322,9 @@ def query_of(options: argparse.Namespace, name: str, uri: str | None, runtime: s
     if uri is not None and compares and optimization.candidates and not effort:
         raise UsageError("--model: candidates are compared; give --effort 1 or more")
     compared = optimization.candidates and effort > 0
+    link = optimization.link and getattr(options, "lto", None) is not None
     models = (
-        (("", shipped_model(optimization, runtime, compared=compared)),)
+        (("", shipped_model(optimization, runtime, compared=compared, link=link)),)
         if uri is None
         else stated_models(optimization, uri, runtime)
     )
@@ -306,6 +334,7 @@ def query_of(options: argparse.Namespace, name: str, uri: str | None, runtime: s
 
 def request_of(options: argparse.Namespace, runtime: str | None) -> Request:
     """The request of a command line; `runtime` is where ONNX Runtime is, if it must be told."""
+    expand(options)
     must_fit(options)
     uris = stated_uris(options.model, options.optimizations)
     if options.profile is not None:
@@ -327,6 +356,7 @@ def request_of(options: argparse.Namespace, runtime: str | None) -> Request:
         max_steps=options.max_steps,
         vocabulary=vocabulary_file(options.vocabulary),
         goal=options.goal,
+        lto=getattr(options, "lto", None),
     )
 
 

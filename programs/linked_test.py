@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Building a small program in all ways, and what is reported as wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.link import rows
+from programs.catalog import Program
+from programs.fetch import source_tree
+from programs.linked import Linked, build, problems, ways
+
+MAIN = """
+#include <stdio.h>
+int used(int);
+int main(void) { for (int i = 0; i < 9; ++i) if (used(i) % 2) printf("%d\\n", used(i)); }
+"""
+LIBRARY = """
+int used(int n) { int s = 0; while (n--) s += n % 3 ? n : 2; return s; }
+int unused(int n) { int s = 1; while (n--) s = s * 3 + n / 7; return s; }
+"""
+TESTED = Program("small", "demo", "parser", "small-src", ("*.c",), test=(("small",),))
+SHARED = Program("shared", "demo", "parser", "small-src", ("library.c",))
+
+
+@pytest.mark.parametrize("program", [TESTED, SHARED])
+@pytest.mark.parametrize("lto", ["full", "thin"])
+def test_all_ways_of_a_program(program: Program, lto: str, tmp_path: Path) -> None:
+    tree = source_tree(program, tmp_path)
+    tree.mkdir(parents=True)
+    (tree / "main.c").write_text(MAIN)
+    (tree / "library.c").write_text(LIBRARY)
+    built = {
+        way: build(program, flags, tmp_path / way.replace(" ", "-"), 2, tmp_path)
+        for way, flags in ways(lto, [1, 2]).items()
+    }
+    assert list(built) == ["-Oz", f"-flto={lto}", "outliner", "effort 1", "effort 2"]
+    assert problems("small", built) == []
+    assert all(made.bytes > 0 and made.cpu_seconds > 0 for made in built.values())
+    assert built["effort 2"].bytes <= built["effort 1"].bytes <= built[f"-flto={lto}"].bytes
+    assert ("[exit 0]" in built["effort 1"].output) == bool(program.test)
+    table = rows({"small": built})
+    assert [row["over -Oz"] for row in table] == list(built) and table[0]["largest"] == "1.000"
+
+
+def test_what_is_larger_or_differs_is_named() -> None:
+    plain = Linked(100, 1.0, "right")
+    built = {"-Oz": plain, "-flto=full": Linked(90, 1.0, "right")}
+    found = problems("it", {**built, "effort 1": Linked(91, 1.0, "wrong")})
+    assert found == [
+        "it effort 1: its output differs from the -Oz build's",
+        "it effort 1: larger than the link without (91 > 90)",
+    ]
