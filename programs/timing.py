@@ -3,8 +3,8 @@
 
     python3 -m programs.timing --way O2=-O2 --way Os=-Os [--seconds 20] [-o FILE] [SET|NAME ...]
 
-The first way is what the others are compared with. Programs are linked with --gc-sections from
-functions in sections of their own; bytes are those of the executables' executable sections. Each
+The first way is what the others are compared with. Programs are linked with the same flags and
+--gc-sections, from functions in sections of their own; bytes are those of the executables' executable sections. Each
 workload is compared by mlbridge.clock for some seconds; a program's time is the geometric mean over
 its workloads. FILE has all of it as JSON.
 """
@@ -94,7 +94,7 @@ def compare(
         compiled = compile_program(
             program, objects, flags=flags, jobs=jobs, build=build, drivers=True
         )
-        linked = link_program(program, compiled, places[name] / "bin", LINK)
+        linked = link_program(program, compiled, places[name] / "bin", (*LINK, *flags))
         size[name] = sum(file_executable_bytes(file) for file in linked)
     workloads: dict[str, clock.Timing] = {}
     for workload, lines in program.workloads:

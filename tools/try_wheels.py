@@ -60,7 +60,7 @@ mlbridge flags phase-ordering 2> said.txt && exit 1
 grep -qF 'pip install "ml-compiler-bridge[clang22]"' said.txt
 """
 COMPILER = f"""set -ex
-{APT} clang-22 llvm-22
+{APT} clang-22 llvm-22 lld-22
 """
 # What docs/installing.md says, on a machine to which the wheels have been copied.
 PAGE = """set -ex

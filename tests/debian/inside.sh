@@ -55,7 +55,7 @@ site=/usr/lib/python3/dist-packages
 mlbridge aot $site/mlbridge/models/inliner-size/policy.onnx -o m.o
 
 # Paths of the documentation lead from an empty folder to their results.
-apt-get -qy install --no-install-recommends llvm-22-dev make python3-onnx
+apt-get -qy install --no-install-recommends llvm-22-dev lld-22 make python3-onnx
 python3 "$source/tests/docs/page.py" --prefix /usr "$source/docs/first-plugin.md" "$source/docs/paths/shipping.md" \
   "$source/docs/paths/smaller-programs.md"
 

@@ -80,6 +80,8 @@ def compile_command(
     cxx = source.suffix in (".C", ".cc", ".cpp")
     warnings = [] if way.gcc else ["-Wno-everything", "-Wbackend-plugin"]
     flags = list(way.flags) if plugin else []
+    if way.lto and not plugin:
+        flags = [f"-flto={way.lto}", "-fuse-ld=lld"]
     compiler = way.cxx if cxx else way.c
     # The name of the file, not its folder, is in the object.
     return [compiler, *warnings, f"-{level}", *flags, *options, *CSMITH, "-c"]
@@ -101,6 +103,8 @@ def compare(
     for plugin in (False, True):
         target = folder / ("plugin.o" if plugin else "stock.o")
         command = compile_command(way, level, source, options, plugin)
+        if way.lto:  # a program, or else an object
+            command[-1:] = ["-lm"] if execute else ["-r", "-nostdlib"]
         command += [source.name, "-o", str(target)]
         done = run(command, source.parent, COMPILING)
         if plugin and done.code is None:  # the machine may have been busy
@@ -124,9 +128,14 @@ def compare(
     for plugin in (False, True):
         program = folder / f"program-{plugin}"
         driver = way.cxx if source.suffix in (".C", ".cc", ".cpp") else way.c
-        linked = run([driver, *options, made[plugin], "-o", program, "-lm"], folder, COMPILING)
-        if linked.code != 0:
-            return Verdict("wrong" if plugin else UNFIT, f"can't be linked: {linked.said[-500:]}")
+        if way.lto:
+            program = made[plugin]
+        else:
+            link = [driver, *options, made[plugin], "-o", program, "-lm"]
+            linked = run(link, folder, COMPILING)
+            if linked.code != 0:
+                why = f"can't be linked: {linked.said[-500:]}"
+                return Verdict("wrong" if plugin else UNFIT, why)
         first = run([program], folder, RUNNING * (10 if plugin else 1), MEMORY)
         if not plugin:
             again = run([program], folder, RUNNING, MEMORY)

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -54,18 +55,18 @@ def generate(seed: int, target: Path) -> None:
     raise RuntimeError(f"Csmith makes no program of seed {seed}: {done.stderr!r}")
 
 
-def chosen(seed: int) -> tuple[Configuration, str, list[str]]:
+def chosen(seed: int, only: Sequence[str] = ()) -> tuple[Configuration, str, list[str]]:
     """How the program of this seed is compiled."""
     drawn = random.Random(f"way {seed}")
-    all_ways = ways(seed % 100)
+    all_ways = ways(seed % 100, only=only)
     way = all_ways[seed % len(all_ways)]
     return way, drawn.choice(way.levels), [o for o in OPTIONS if drawn.random() < 0.12]
 
 
-def check(seed: int, folder: Path) -> Verdict:
+def check(seed: int, folder: Path, only: Sequence[str]) -> Verdict:
     source = folder / "program.c"
     generate(seed, source)
-    way, level, options = chosen(seed)
+    way, level, options = chosen(seed, only)
     verdict = compare(way, level, source, options, folder)
     # Some programs never end, which clang may take for granted that they do.
     if verdict.kind == "wrong" and not clean(source, folder):
@@ -77,6 +78,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--only", nargs="+", metavar="OPTIMIZATION[/WAY]", default=[])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--report", type=Path, help="file of the counts")
     arguments = parser.parse_args()
@@ -85,18 +87,20 @@ def main() -> int:
     tallies: dict[str, Tally] = {}
     unfit = reduced = 0
     seeds = range(arguments.first, arguments.first + arguments.count)
-    for way in ways(0):
+    if not ways(0, only=arguments.only):
+        parser.error(f"--only {' '.join(arguments.only)}: no optimization has these names")
+    for way in ways(0, only=arguments.only):
         tallies.setdefault(way.optimization, Tally(SUITE, way.optimization))
 
     def one(seed: int) -> tuple[int, Verdict]:
         with tempfile.TemporaryDirectory() as temporary:
-            return seed, check(seed, Path(temporary))
+            return seed, check(seed, Path(temporary), arguments.only)
 
     with ThreadPoolExecutor(arguments.jobs) as workers:
         for seed, verdict in tqdm(
             workers.map(one, seeds), total=len(seeds), unit="program", disable=None
         ):
-            way, level, options = chosen(seed)
+            way, level, options = chosen(seed, arguments.only)
             tally = tallies[way.optimization]
             if verdict.kind == UNFIT:
                 unfit += 1

@@ -235,15 +235,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, help="of files; without it and --minutes all")
     parser.add_argument("--minutes", type=float, help="starts no other file after that time")
-    parser.add_argument("--only", nargs="+", metavar="OPTIMIZATION")
+    parser.add_argument("--only", nargs="+", metavar="OPTIMIZATION[/WAY]")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--report", type=Path, help="file of the counts")
     arguments = parser.parse_args()
-    all_ways = [
-        way
-        for way in ways(arguments.seed % 100)
-        if not arguments.only or way.optimization in arguments.only
-    ]
+    all_ways = ways(arguments.seed % 100, only=arguments.only or ())
     if not all_ways:
         parser.error(f"--only {' '.join(arguments.only)}: no optimization has these names")
     campaign = Campaign(arguments.seed, (way.optimization for way in all_ways))

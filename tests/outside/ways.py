@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from mlbridge import candidates
 from mlbridge.optimizations import OPTIMIZATIONS
+from mlbridge.outputs import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "shared"), str(ROOT / "models" / "shared")]
@@ -28,6 +31,8 @@ class Configuration:
     gcc: bool = False
     #: Whether no object may have more executable bytes than the stock compiler's.
     never_larger: bool = False
+    #: full or thin: the program is linked in link-time optimization, and so is the stock one.
+    lto: str = ""
 
     @property
     def c(self) -> str:
@@ -49,6 +54,8 @@ LEVELS = {
     },
     ("phase-ordering", "effort-3"): SIZE,
     ("phase-ordering", "policy"): SIZE,
+    ("phase-ordering", "link-full"): SIZE,
+    ("phase-ordering", "link-thin"): SIZE,
     ("regalloc-eviction", "shipped"): SIZE,
     ("regalloc-eviction", "effort-0"): SIZE,
     ("register-allocation", "effort-0"): "O2 Oz",
@@ -56,6 +63,18 @@ LEVELS = {
     ("loop-distribution", "random"): LOOPS,
     ("gcc-settings", "random"): "O2 O3 Os",
 }
+
+
+@cache
+def link_candidate(seed: int) -> str:
+    """One of the shipped candidates for links as a list of its own, so that larger ones lose only
+    to the stock link."""
+    listed = candidates.read(ROOT / "models/phase-ordering-size/link-candidates.json")
+    one = listed[seed % len(listed)]
+    path = ROOT / "build" / "nightly" / f"link-candidate-{seed % len(listed)}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, candidates.text([one]).encode())
+    return f"candidates:{path}"
 
 
 @cache
@@ -91,6 +110,9 @@ def way(optimization: str, name: str, seed: int) -> Configuration:
         "policy": ["--effort", "0"],
         "random": ["--model", f"function:random?seed={seed}"],
     }
+    lto = name.removeprefix("link-") if name.startswith("link-") else ""
+    if lto:
+        options[name] = ["--lto", lto, "--model", link_candidate(seed)]
     if (optimization, name) == ("gcc-settings", "random"):
         options["random"] = ["--model", random_settings(seed)]
     return Configuration(
@@ -100,9 +122,14 @@ def way(optimization: str, name: str, seed: int) -> Configuration:
         printed_flags(optimization, "--deadline", "60s", *options[name]),
         gcc=OPTIMIZATIONS[optimization].compiler == "gcc",
         never_larger=optimization == "phase-ordering" and name != "policy",
+        lto=lto,
     )
 
 
-def ways(seed: int) -> list[Configuration]:
-    """All of them."""
-    return [way(optimization, name, seed) for optimization, name in LEVELS]
+def ways(seed: int, *, only: Sequence[str] = (), links: bool = True) -> list[Configuration]:
+    """All of them; `only` those of an optimization, or of OPTIMIZATION/NAME. Without `links` none
+    that needs a link."""
+    found = [(one, name) for one, name in LEVELS if links or not name.startswith("link-")]
+    if only:
+        found = [key for key in found if key[0] in only or "/".join(key) in only]
+    return [way(optimization, name, seed) for optimization, name in found]

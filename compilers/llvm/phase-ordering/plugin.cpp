@@ -19,6 +19,7 @@
 #include "trials/trial_process.h"
 #include "versions/pass_plugin.h"
 
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -136,12 +137,16 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, const Pipeline &
   return optimize(*Given, M, MAM, Begins);
 }
 
+/// LLVM 19 doesn't tell where a linker's pipeline ends.
+static constexpr bool IsLinkLeftAlone = LLVM_VERSION_MAJOR < 22;
+
 /// For a pipeline of the host's own: where it is not for a model, one remark says why.
 static bool replacePasses(Module &M, ModuleAnalysisManager &MAM, const Pipeline &Begins) {
   forgetLastModule();
   plugin::OptionsOfModule::forget();
-  if (Begins.isBeforeLink()) {
-    plugin::OptionsOfModule::write(M, "phase-ordering");
+  if (Begins.isBeforeLink() || (Begins.isLink() && IsLinkLeftAlone)) {
+    if (!IsLinkLeftAlone)
+      plugin::OptionsOfModule::write(M, "phase-ordering");
     remarkLeftAlone(M, "with -flto the linker optimizes");
     return false;
   }

@@ -134,7 +134,7 @@ def onnx_engine() -> str:
 def program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        package = "llvm-22" if name.startswith("opt") else name
+        package = "llvm-22" if name.startswith("opt") else name.removeprefix("ld.")
         raise Missing(f"{name} is not on the PATH", LLVM.replace("clang-22", package))
     output = subprocess.run(
         [path, "--version"], capture_output=True, text=True, timeout=60, check=False
@@ -344,6 +344,9 @@ def checks() -> list[Check]:
         attempt("clang-22", "the LLVM compiler plugins", partial(program, "clang-22")),
         attempt(
             "opt-22", "the plugins on LLVM IR alone", partial(program, "opt-22"), required=False
+        ),
+        attempt(
+            "ld.lld-22", "mlbridge flags smallest", partial(program, "ld.lld-22"), required=False
         ),
         *plugins(),
         attempt("LLVM 19", "mlbridge flags --llvm 19", llvm_19, required=False),

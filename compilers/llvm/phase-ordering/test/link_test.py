@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from sampling import nightly
-from stock import BOTH, Compiler
+from stock import Compiler
 
 KINDS = ("full", "thin")
 #: What a link may have trouble with: an ifunc, symbols in assembly, thread-local, weak and common
@@ -150,7 +150,6 @@ FLAGS = ("", "-g", "-fPIC -fvisibility=hidden", "-fsanitize=undefined", "-fcf-pr
         for flags in FLAGS
     ],
 )
-@BOTH
 def test_a_link_is_smaller_and_what_was_measured(compiler: Compiler, kind: str, flags: str) -> None:
     model = candidates(compiler.folder, LARGE, AFTER, INSTEAD)
     line = [f"-flto={kind}", *flags.split()]
@@ -174,7 +173,6 @@ def test_a_link_is_smaller_and_what_was_measured(compiler: Compiler, kind: str, 
     assert compiler.run(linked).stdout == compiler.run(plain).stdout != ""
 
 
-@BOTH
 def test_a_thin_link_is_the_same_with_any_number_of_jobs(compiler: Compiler) -> None:
     made = objects(compiler, ["-flto=thin"], candidates(compiler.folder, AFTER, INSTEAD))
     for jobs in ("1", "8", "8"):
@@ -184,7 +182,6 @@ def test_a_thin_link_is_the_same_with_any_number_of_jobs(compiler: Compiler) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@BOTH
 def test_nothing_is_done_where_nothing_should_be(compiler: Compiler, kind: str) -> None:
     flag = f"-flto={kind}"
     model = candidates(compiler.folder, AFTER)
@@ -207,7 +204,6 @@ def test_nothing_is_done_where_nothing_should_be(compiler: Compiler, kind: str) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@BOTH
 def test_a_candidate_that_crashes_leaves_the_stock_link(compiler: Compiler, kind: str) -> None:
     crash = {"name": "crash", "passes": "trigger-crash-module"}
     flag = f"-flto={kind}"

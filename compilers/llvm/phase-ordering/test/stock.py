@@ -79,6 +79,12 @@ class Compiler(AnyCompiler):
         assert "-Wbackend-plugin" not in said, said
         return target
 
+    def linked(self, part: bytes, *flags: str) -> bytes:
+        """What a link without the plugin makes of an object of a whole program."""
+        (self.folder / "part.o").write_bytes(part)
+        self.run("clang", *flags, "-fuse-ld=lld", "part.o", "-o", "linked")
+        return (self.folder / "linked").read_bytes()
+
     def recording(self, name: str) -> Recording:
         """The only one in a folder."""
         (path,) = (self.folder / name).iterdir()

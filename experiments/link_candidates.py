@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Chooses candidates for links: measured on programs' merged modules, the best few together.
+
+    python3 -m experiments.link_candidates [--choose 10] [--pool FILE] [-o FILE] [SET|NAME ...]
+
+Each program is compiled and linked with -flto once, and the plugin tries every candidate of the
+pool in that link. The first is the one that gains most, each further one gains most beside those
+before it. What was measured is kept in build/link-candidates/, a file for each program, so that an
+interrupted run goes on where it was; remove the folder after the pool or the plugin has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from mlbridge import candidates
+from mlbridge.candidates import Candidate, Measured
+from mlbridge.outputs import write_whole
+from programs.build import compile_program
+from programs.catalog import ROOT, Program, ProgramsError, load, select
+from programs.fetch import BUILD, fetch
+from programs.linked import is_library, link
+from programs.plugin import LINK_CANDIDATES, plugin_flags
+
+KEPT = ROOT / "build" / "link-candidates"
+#: Programs that aren't huge, of which the catalog knows executables: eight in C, eight in C++.
+LEARNED = """box2d ed giflib libebml md4c picosat re2 tinyscheme tinyxml tinyxml2 tre yajl yaml-cpp
+ zopfli fmt cadical""".split()
+
+
+def measure(program: Program, pool: Path, folder: Path, jobs: int) -> list[Measured]:
+    """Sizes of the modules of a program's links."""
+    listed = candidates.read(pool)
+    log = folder / "log"
+    shutil.rmtree(log, ignore_errors=True)
+    asked = ["--effort", str(len(listed)), "--lto", "full", "--log", str(log)]
+    flags = [*plugin_flags(f"candidates:{pool}", *asked)]
+    always = ["-Oz", *(["-fPIC"] if is_library(program) else [])]
+    compiled = compile_program(
+        program, folder / "objects", flags=[*always, *flags], jobs=jobs, drivers=True
+    )
+    link(program, compiled, folder / "bin", flags)
+    keys = {one.name: one.key for one in listed}
+    found = []
+    for path in sorted(log.glob("*.trials.json")):
+        trials = json.loads(path.read_text())
+        sizes = {keys[one["name"]]: one.get("bytes") for one in trials["trials"]}
+        found.append(Measured(program.name, trials["stock_bytes"], sizes))
+    return found
+
+
+def kept(program: Program, pool: Path, jobs: int) -> list[Measured]:
+    """The same, from an earlier run if there was one."""
+    path = KEPT / f"{program.name}.json"
+    if not path.is_file():
+        found = measure(program, pool, BUILD / "linked" / program.name / "pool", jobs)
+        rows = [{"program": m.program, "stock": m.stock, "sizes": m.sizes} for m in found]
+        KEPT.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(rows).encode())
+    return [Measured(**row) for row in json.loads(path.read_text())]
+
+
+def main(arguments: list[str]) -> int:
+    """Command line."""
+    about = (__doc__ or "").split("\n")[0]
+    parser = argparse.ArgumentParser(prog="experiments.link_candidates", description=about)
+    parser.add_argument("names", nargs="*", help="sets or programs (default: some of training)")
+    pool = LINK_CANDIDATES.with_name("link-pool.json")
+    parser.add_argument("--pool", type=Path, default=pool, help="the candidates to choose from")
+    parser.add_argument("--choose", type=int, default=10, metavar="N")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="the list")
+    options = parser.parse_args(arguments)
+    try:
+        measured: dict[str, Measured] = {}
+        programs = fetch(select(load(), options.names or LEARNED))
+        for program in tqdm(programs, unit="program", file=sys.stderr):
+            for number, one in enumerate(kept(program, options.pool.resolve(), options.jobs)):
+                measured[f"{program.name} {number}"] = one
+    except ProgramsError as error:
+        print(f"link_candidates: {error}", file=sys.stderr)
+        return 1
+    chosen: list[Candidate] = candidates.choose(
+        measured, candidates.read(options.pool), options.choose
+    )
+    for count, one in enumerate(chosen, 1):
+        alone, together = (candidates.gain(measured, some) for some in ([one], chosen[:count]))
+        print(f"{count:2d} {one.name:28s} alone {alone}, with those before it {together}")
+    if options.output:
+        write_whole(options.output, candidates.text(chosen).encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
