@@ -124,46 +124,6 @@ def test_models(
     assert line.isascii() and not set(line) & set("'\"$`&; \\") - {" "}
 
 
-def test_link_time_optimization(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(place)
-    model = ("--plugin", "plugin.so", "--model", "candidates:policy.onnx")
-    lines = [flags(capsys, *model, "--lto", kind) for kind in ("thin", "full")]
-    for line, kind in zip(lines, ("thin", "full"), strict=True):
-        words = shlex.split(line)
-        assert f"-flto={kind}" in words and "-fuse-ld=lld" in words
-        linker = [b for a, b in zip(words, words[1:], strict=False) if a == "-Xlinker"]
-        assert linker[0] == f"--load-pass-plugin={place}/plugin.so"
-        assert "-Xclang -phase-ordering-effort=1" in line
-
-    def key(line: str) -> str:
-        """What becomes part of the keys of ThinLTO's cache."""
-        return next(word for word in line.split() if "mlbridge-" in word and "bfi" in word)
-
-    assert key(lines[0]) == key(flags(capsys, *model, "--lto", "thin"))
-    assert key(lines[0]) != key(flags(capsys, *model, "--lto", "thin", "--effort", "2"))
-    (place / "policy.onnx").write_bytes(b"other")
-    assert key(lines[0]) != key(flags(capsys, *model, "--lto", "thin"))
-
-    monkeypatch.setattr(files, "PACKAGE", str(place))
-    shipped = place / "models" / "phase-ordering-size" / "link-candidates.json"
-    shipped.parent.mkdir(parents=True)
-    shipped.write_text("{}")
-    smallest = ["smallest", "--plugin", f"{place}/plugin.so"]
-    assert main(["flags", *smallest]) == 0
-    said = capsys.readouterr().out
-    assert "-flto=full" in said and f"candidates:{shipped}" in said
-    assert main(["flags", *smallest, "--lto", "thin"]) == 0
-    assert "-flto=thin" in capsys.readouterr().out
-    assert "--lto is for phase-ordering" in refused(
-        capsys, "inliner", "--lto", "full", *model[:2], "--model", "unix:s"
-    )
-    assert "--lto is for LLVM 22" in refused(
-        capsys, "phase-ordering", *model, "--lto", "full", "--llvm", "19"
-    )
-
-
 def test_another_optimization_has_options_of_its_own_name(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

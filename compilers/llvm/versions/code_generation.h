@@ -68,7 +68,7 @@ inline void registerPipelineEnd(llvm::PassBuilder &PB, BeforeCodeGeneration Call
     MPM.addPass(detail::PipelineEnd(TM, Call));
   };
   PB.registerPipelineStartEPCallback(Add);
-  // Those of a linker don't tell their start.
+  // A linker's pipelines don't tell their start.
   PB.registerPipelineEarlySimplificationEPCallback(Add);
   PB.registerFullLinkTimeOptimizationEarlyEPCallback(Add);
 }

@@ -98,7 +98,9 @@ def test_a_remark_says_that_a_module_is_left_alone(
 
 @pytest.mark.parametrize("kind", ["thin", "full"])
 @ONLY_19
-def test_a_linker_of_llvm_19_that_loads_the_plugin_is_left_alone(compiler: Compiler, kind: str) -> None:
+def test_a_linker_of_llvm_19_that_loads_the_plugin_is_left_alone(
+    compiler: Compiler, kind: str
+) -> None:
     flags = ["-Oz", f"-flto={kind}"]
     compiler.object("words.c", *flags, model=SEQUENCE)
     link = ["clang", *flags, "-fuse-ld=lld", "-fsave-optimization-record"]
