@@ -112,7 +112,7 @@ def write_section(path: Path, found: dict[str, Any]) -> None:
         " -Oz and N candidates, for each object (`mlbridge flags --effort`).",
         programs,
         f"Geometric means over -Oz, with 95 % intervals: {', '.join(means)}",
-        "Linked programs, executable bytes: at -Oz with --gc-sections, and in link-time optimization.",
+        "Linked programs, executable bytes: at -Oz with --gc-sections, and with the link optimized.",
         [{"program": p["name"]} | p["linked"] for p in found["programs"]],
         "Geometric means over -Oz: "
         + ", ".join(
@@ -236,9 +236,7 @@ def print_times(results: Sequence[Result], say: Say = say) -> None:
 def print_linked(results: Sequence[Result], say: Say = say) -> None:
     """Bytes of linked programs: a line for each, geometric means with intervals last."""
     say("")
-    say(
-        "Linked by lld with --gc-sections: executable bytes at -Oz, and the others' as ratios to that"
-    )
+    say("Linked with --gc-sections: executable bytes at -Oz, and the others' as ratios to that")
     say("")
     others = list(LINKED.items())[1:]
     table = Table([("program", 8), ("-Oz", 7), *((way, 8) for way, _ in others)], say)

@@ -4,9 +4,9 @@
     python3 -m programs.timing --way O2=-O2 --way Os=-Os [--seconds 20] [-o FILE] [SET|NAME ...]
 
 The first way is what the others are compared with. Programs are linked with the same flags and
---gc-sections, from functions in sections of their own; bytes are those of the executables' executable sections. Each
-workload is compared by mlbridge.clock for some seconds; a program's time is the geometric mean over
-its workloads. FILE has all of it as JSON.
+--gc-sections, from functions in sections of their own; bytes are those of the executables'
+executable sections. Each workload is compared by mlbridge.clock for some seconds; a program's time
+is the geometric mean over its workloads. FILE has all of it as JSON.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def test_link_time_optimization(
     for line, kind in zip(lines, ("thin", "full"), strict=True):
         words = shlex.split(line)
         assert f"-flto={kind}" in words and "-fuse-ld=lld" in words
-        linker = [b for a, b in zip(words, words[1:], strict=False) if a == "-Xlinker"]
+        linker = [b for a, b in itertools.pairwise(words) if a == "-Xlinker"]
         assert linker[0] == f"--load-pass-plugin={place}/plugin.so"
         assert "-Xclang -phase-ordering-effort=1" in line
 

@@ -163,9 +163,9 @@ def add_asking(parser: Parser) -> None:
     add_models(parser)
     parser.option(
         "--lto KIND",
-        "optimize when lld links, in full or thin LTO, where phase-ordering compares candidates for "
-        "that; the same flags are for compilations and links. The optimization smallest is short for "
-        "phase-ordering --lto full",
+        "optimize when lld links, in full or thin LTO, where phase-ordering compares candidates "
+        "for that; the same flags are for compilations and links. The optimization smallest is "
+        "short for phase-ordering --lto full",
         choices=["full", "thin"],
     )
     parser.option(
