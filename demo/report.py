@@ -112,7 +112,7 @@ def write_section(path: Path, found: dict[str, Any]) -> None:
         " -Oz and N candidates, for each object (`mlbridge flags --effort`).",
         programs,
         f"Geometric means over -Oz, with 95 % intervals: {', '.join(means)}",
-        "Linked programs, executable bytes: at -Oz with --gc-sections, and with the link optimized.",
+        "Linked programs, executable bytes: at -Oz with --gc-sections, and linked as a whole.",
         [{"program": p["name"]} | p["linked"] for p in found["programs"]],
         "Geometric means over -Oz: "
         + ", ".join(

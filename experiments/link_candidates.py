@@ -35,16 +35,18 @@ LEARNED = """box2d ed giflib libebml md4c picosat re2 tinyscheme tinyxml tinyxml
  zopfli fmt cadical""".split()
 
 
-def measure(program: Program, pool: Path, folder: Path, jobs: int) -> list[Measured]:
-    """Sizes of the modules of a program's links."""
+def measure(
+    program: Program, pool: Path, folder: Path, jobs: int, root: Path = BUILD
+) -> list[Measured]:
+    """Sizes of the modules of a program's links; its sources lie in `root`."""
     listed = candidates.read(pool)
     log = folder / "log"
     shutil.rmtree(log, ignore_errors=True)
     asked = ["--effort", str(len(listed)), "--lto", "full", "--log", str(log)]
-    flags = [*plugin_flags(f"candidates:{pool}", *asked)]
+    flags = plugin_flags(f"candidates:{pool}", *asked)
     always = ["-Oz", *(["-fPIC"] if is_library(program) else [])]
     compiled = compile_program(
-        program, folder / "objects", flags=[*always, *flags], jobs=jobs, drivers=True
+        program, folder / "objects", flags=[*always, *flags], jobs=jobs, build=root, drivers=True
     )
     link(program, compiled, folder / "bin", flags)
     keys = {one.name: one.key for one in listed}

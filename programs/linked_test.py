@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from experiments.link import rows
+from experiments.link_candidates import measure
+from mlbridge import candidates
 from programs.catalog import Program
 from programs.fetch import source_tree
 from programs.linked import Linked, build, problems, ways
+from programs.plugin import LINK_CANDIDATES
 
 MAIN = """
 #include <stdio.h>
@@ -25,13 +28,25 @@ TESTED = Program("small", "demo", "parser", "small-src", ("*.c",), test=(("small
 SHARED = Program("shared", "demo", "parser", "small-src", ("library.c",))
 
 
-@pytest.mark.parametrize("program", [TESTED, SHARED])
-@pytest.mark.parametrize("lto", ["full", "thin"])
-def test_all_ways_of_a_program(program: Program, lto: str, tmp_path: Path) -> None:
-    tree = source_tree(program, tmp_path)
+def write(program: Program, root: Path) -> None:
+    tree = source_tree(program, root)
     tree.mkdir(parents=True)
     (tree / "main.c").write_text(MAIN)
     (tree / "library.c").write_text(LIBRARY)
+
+
+def test_candidates_are_measured_in_a_link(tmp_path: Path) -> None:
+    write(TESTED, tmp_path)
+    (merged,) = measure(TESTED, LINK_CANDIDATES, tmp_path / "linked", 2, tmp_path)
+    listed = candidates.read(LINK_CANDIDATES)
+    assert merged.program == "small" and set(merged.sizes) == {one.key for one in listed}
+    assert 0 < merged.best(listed) < merged.stock
+
+
+@pytest.mark.parametrize("program", [TESTED, SHARED])
+@pytest.mark.parametrize("lto", ["full", "thin"])
+def test_all_ways_of_a_program(program: Program, lto: str, tmp_path: Path) -> None:
+    write(program, tmp_path)
     built = {
         way: build(program, flags, tmp_path / way.replace(" ", "-"), 2, tmp_path)
         for way, flags in ways(lto, [1, 2]).items()
