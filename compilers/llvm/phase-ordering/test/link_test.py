@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -139,7 +140,17 @@ def logs(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in folder.glob("*.trials.json")]
 
 
-FLAGS = ("", "-g", "-fPIC -fvisibility=hidden", "-fsanitize=undefined", "-fcf-protection=full")
+FLAGS = (
+    "",
+    "-g",
+    "-fPIC -fvisibility=hidden",
+    "-fsanitize=undefined",
+    "-fcf-protection=full",
+    "-g -gsplit-dwarf -gz",
+    "-fwhole-program-vtables -fvisibility=hidden",
+    "-fprofile-instr-generate -fcoverage-mapping",
+    "-march=x86-64-v4 -fstack-protector-all",
+)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +256,39 @@ def test_ways_to_link(compiler: Compiler, kind: str) -> None:
     link(compiler, made, "linked.s", flag, "-Wl,--lto-emit-asm")
     link(compiler, made, "linked", flag, "-Wl,--lto-partitions=2")
     assert compiler.run(compiler.folder / "linked").stdout == expected
+
+
+CALLS = """\
+#include <cstdio>
+struct A { virtual void f() { std::puts("A"); } virtual ~A() {} };
+struct B { virtual void g() { std::puts("B"); } virtual ~B() {} };
+int one(int x) { return x + 1; }
+void other(const char *s, double d) { std::printf("%s %f\\n", s, d); }
+__attribute__((noinline)) void call(A *a) { a->f(); }
+__attribute__((noinline)) int call(int (*f)(int)) { return f(3); }
+int main(int argc, char **) {
+  A a;
+  call(&a);
+  std::printf("%d\\n", call(one));
+  if (argc == 2) { B b; call((A *)(void *)&b); }
+  if (argc == 3) call((int (*)(int))(void *)other);
+}
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_control_flow_integrity_is_kept(compiler: Compiler, kind: str) -> None:
+    source = compiler.folder / "calls.cpp"
+    source.write_text(CALLS)
+    flags = [f"-flto={kind}", "-fsanitize=cfi", "-fvisibility=hidden"]
+    line = compiler.options(candidates(compiler.folder, INSTEAD), levels=None)
+    made, _ = compiler.compile(source, "calls.o", "-Oz", "-w", *flags, *line, "-c")
+    link(compiler, [made], "calls", *flags)
+    program = compiler.folder / "calls"
+    assert compiler.run(program).stdout == "A\n4\n"
+    for wrong in (["1"], ["1", "2"]):
+        ended = subprocess.run([program, *wrong], capture_output=True, check=False)
+        assert ended.returncode == -signal.SIGILL, "a wrong call isn't stopped"
 
 
 def test_fat_objects(compiler: Compiler) -> None:
