@@ -72,7 +72,8 @@ __attribute__((noinline)) int large(int n) {
   for (int i = 0; i < n; i++) { s += weak(i) * i; if (s > 100) s -= i; }
   return s;
 }
-__asm__(".data\\n.globl number\\nnumber: .long 42\\n.text\\n.globl five\\nfive: mov $5, %eax\\nret\\n");
+__asm__(".data\\n.globl number\\nnumber: .long 42\\n"
+        ".text\\n.globl five\\nfive: mov $5, %eax\\nret\\n");
 extern int number;
 int five(void);
 int sum(void) { return number + five() + large(9); }
