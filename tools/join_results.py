@@ -22,7 +22,13 @@ PAGES["errors"] = "docs/accuracy.md"
 REPORTS = (
     *("demo/report", "candidates/test-A", "candidates/demo", "candidates/demo-run"),
     *(f"bench/{name}" for name in ("round-trip", "ask", "batching", "gym")),
-    *("experiments/deployment", "experiments/loop-distribution", "bench/attacks", "bench/episodes"),
+    *(
+        "experiments/link",
+        "experiments/deployment",
+        "experiments/loop-distribution",
+        "bench/attacks",
+        "bench/episodes",
+    ),
     *("programs/own-builds/served", "bench/phase-ordering", "bench/llvm-advice"),
     *("bench/in-process", "bench/operators", "bench/generated-c", "bench/footprint"),
     *("test/interop", "test/faults", "nightly/faults"),

@@ -198,6 +198,12 @@ def own_builds(log: Path, _: float) -> bool:
     return run(log, *command) and run(log, *command, "--kill-server")
 
 
+def links(log: Path, _: float) -> bool:
+    """Real programs linked as a whole with one and ten candidates, in full LTO and ThinLTO."""
+    command = [PYTHON, "-m", "experiments.link", *FEW, "--effort", "1", "10"]
+    return all([run(log, *command), run(log, *command, "--lto", "thin")])
+
+
 def loop_distribution(log: Path, _: float) -> bool:
     """Real programs at -O3, with agents that decide so."""
     models = {"always": "function:always", "random": f"function:random?seed={TONIGHT * 1000}"}
@@ -285,6 +291,7 @@ CAMPAIGNS: dict[str, tuple[Campaign, float]] = {
     "thread-soak": (thread_soak, 0.1),
     "demo": (demo, 0.0),
     "own-builds": (own_builds, 0.15),
+    "links": (links, 0.0),
     "loop-distribution": (loop_distribution, 0.05),
     "register-allocation": (register_allocation, 0.05),
     "aarch64": (aarch64, 0.05),
