@@ -3,6 +3,7 @@
 
 #include "plugin/flags.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 
@@ -69,6 +70,13 @@ void Options::giveUpOn(const Module &M, const Twine &Why) const {
 }
 
 bool hasModel() { return ModelFlags.given(); }
+
+bool isModelSafe() {
+  static constexpr StringLiteral Data[] = {"candidates", "native", "function", "unix",
+                                           "shm",        "pipe",   "grpc"};
+  return ModelFlags.stated() ||
+         is_contained(Data, StringRef(ModelFlags.settings().Model).split(':').first);
+}
 
 std::optional<Options> readOptions(LLVMContext &Context) {
   const std::string Serve = ServeFlag.value(), Observation = ObservationFlag.value();

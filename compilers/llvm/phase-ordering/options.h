@@ -33,6 +33,9 @@ struct Options : plugin::Settings {
 
 /// True if the options name a model.
 bool hasModel();
+/// False if the model, which a module names, would have code loaded into this process: whoever
+/// made the module need not be who links it.
+bool isModelSafe();
 
 /// Reads the command line. A value that makes no sense is reported as an error, and there are no
 /// options.

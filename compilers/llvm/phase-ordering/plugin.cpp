@@ -164,6 +164,11 @@ static bool replacePasses(Module &M, ModuleAnalysisManager &MAM, const Pipeline 
     remarkLeftAlone(M, "none of its files was compiled for a model");
     return false;
   }
+  if (!isModelSafe()) {
+    remarkLeftAlone(M, "a model that loads code must be named by the link itself, with "
+                       "MLBRIDGE_PHASE_ORDERING_MODEL");
+    return false;
+  }
   return choosePasses(M, MAM, Begins);
 }
 

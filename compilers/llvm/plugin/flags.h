@@ -52,6 +52,8 @@ public:
 
   /// True if there is a model.
   bool given() const { return !Model.value().empty(); }
+  /// True if command line or environment name it, not a module.
+  bool stated() const { return Model.stated().has_value(); }
   Settings settings() const;
 
 private:

@@ -207,6 +207,8 @@ def test_nothing_is_done_where_nothing_should_be(compiler: Compiler, kind: str) 
 
     left_alone(objects(compiler, [flag], None), "none of its files was compiled for a model")
     left_alone(objects(compiler, [flag, "-O2"], model), "-O2 is not one of the levels Os,Oz")
+    for code in ("aot:/tmp/policy.so", "onnx:policy.onnx?runtime=/tmp/runtime.so"):
+        left_alone(objects(compiler, [flag], code), "a model that loads code must be named by")
     if kind == "full":
         made = objects(compiler, [flag], model)
         source = compiler.folder / "ends.c"
