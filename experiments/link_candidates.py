@@ -92,9 +92,9 @@ def main(arguments: list[str]) -> int:
     chosen: list[Candidate] = candidates.choose(
         measured, candidates.read(options.pool), options.choose
     )
-    for count, one in enumerate(chosen, 1):
-        alone, together = (candidates.gain(measured, some) for some in ([one], chosen[:count]))
-        print(f"{count:2d} {one.name:28s} alone {alone}, with those before it {together}")
+    for count, candidate in enumerate(chosen, 1):
+        gains = [candidates.gain(measured, some) for some in ([candidate], chosen[:count])]
+        print(f"{count:2d} {candidate.name:28s} alone {gains[0]}, with those before it {gains[1]}")
     if options.output:
         write_whole(options.output, candidates.text(chosen).encode())
     return 0

@@ -200,7 +200,7 @@ def own_builds(log: Path, _: float) -> bool:
 
 def links(log: Path, _: float) -> bool:
     """Real programs linked as a whole with one and ten candidates, in full LTO and ThinLTO."""
-    command = [PYTHON, "-m", "experiments.link", *FEW, "--effort", "1", "10"]
+    command: list[str | Path] = [PYTHON, "-m", "experiments.link", *FEW, "--effort", "1", "10"]
     return all([run(log, *command), run(log, *command, "--lto", "thin")])
 
 

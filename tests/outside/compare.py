@@ -131,8 +131,8 @@ def compare(
         if way.lto:
             program = made[plugin]
         else:
-            link = [driver, *options, made[plugin], "-o", program, "-lm"]
-            linked = run(link, folder, COMPILING)
+            command = [driver, *options, str(made[plugin]), "-o", str(program), "-lm"]
+            linked = run(command, folder, COMPILING)
             if linked.code != 0:
                 why = f"can't be linked: {linked.said[-500:]}"
                 return Verdict("wrong" if plugin else UNFIT, why)
