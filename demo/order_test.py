@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -17,9 +17,10 @@ import pytest
 
 import demo.run
 from demo import sources as fetching
-from demo.measure import Build
+from demo.measure import Build, Result
 from demo.sources import Sources
 from programs.catalog import Program, ProgramsError
+from programs.linked import Linked
 
 CATALOG = ("zlib", "cjson", "tidy", "byacc")  # by size: cjson, byacc, zlib, tidy
 WAYS = {"oz", "o2", "onnx", "server", "effort1", "effort3"}
@@ -76,6 +77,11 @@ class Finished:
         return self.build
 
 
+def link_them(results: Sequence[Result], *_: object) -> None:
+    for result in results:
+        result.linked = {way: Linked(900, 1.0, "output") for way in demo.run.LINKED.values()}
+
+
 @pytest.fixture
 def noted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -91,7 +97,9 @@ def noted(
         "compile_anew": made.compile_anew,
         "build_program": lambda *of: made.compile_anew(*of).finish(),
         "compiled": lambda _, to: to,
+        "link_them": link_them,
         "draw": lambda *_, **__: None,
+        "draw_linked": lambda *_: None,
     }.items():
         monkeypatch.setattr(demo.run, replaced, value)
     (tmp_path / "model.onnx").touch()

@@ -101,7 +101,7 @@ def test_a_campaign_counts(
     monkeypatch.setattr(gcc_torture, "reduce", lambda source, *rest: source)
     monkeypatch.setattr(tally, "FINDINGS", tmp_path / "outside")
     planted = Configuration("phase-ordering", "shipped", ("O2",), flags)
-    monkeypatch.setattr(gcc_torture, "ways", lambda seed: [planted])
+    monkeypatch.setattr(gcc_torture, "ways", lambda seed, only=(): [planted])
     report = tmp_path / "report.json"
     monkeypatch.setattr(sys, "argv", ["gcc_torture.py", "--report", str(report)])
     code = gcc_torture.main()
