@@ -18,6 +18,7 @@ import pytest
 import demo.run
 from demo import sources as fetching
 from demo.measure import Build, Result
+from demo.report import LINKED
 from demo.sources import Sources
 from programs.catalog import Program, ProgramsError
 from programs.linked import Linked
@@ -79,7 +80,7 @@ class Finished:
 
 def link_them(results: Sequence[Result], *_: object) -> None:
     for result in results:
-        result.linked = {way: Linked(900, 1.0, "output") for way in demo.run.LINKED.values()}
+        result.linked = {way: Linked(900, 1.0, "output") for way in LINKED.values()}
 
 
 @pytest.fixture
