@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.compare_test import LIBRARY, MAIN
 from experiments.link import rows
 from experiments.link_candidates import measure
 from mlbridge import candidates
@@ -15,15 +16,6 @@ from programs.fetch import source_tree
 from programs.linked import Linked, build, problems, ways
 from programs.plugin import LINK_CANDIDATES
 
-MAIN = """
-#include <stdio.h>
-int used(int);
-int main(void) { for (int i = 0; i < 9; ++i) if (used(i) % 2) printf("%d\\n", used(i)); }
-"""
-LIBRARY = """
-int used(int n) { int s = 0; while (n--) s += n % 3 ? n : 2; return s; }
-int unused(int n) { int s = 1; while (n--) s = s * 3 + n / 7; return s; }
-"""
 TESTED = Program("small", "demo", "parser", "small-src", ("*.c",), test=(("small",),))
 SHARED = Program("shared", "demo", "parser", "small-src", ("library.c",))
 

@@ -14,8 +14,7 @@ namespace mlbridge::plugin {
 
 /// An option of an optimization, such as -inliner-model. What the command line doesn't say, the
 /// environment may, with MLBRIDGE_INLINER_MODEL: linkers read their options before they load
-/// plugins. After that counts what OptionsOfModule has read. Made once, when the plugin is loaded,
-/// and never destroyed before it is unloaded.
+/// plugins. After both comes what OptionsOfModule has read. Made once, when the plugin is loaded.
 class Flag {
 public:
   Flag(llvm::StringRef Prefix, llvm::StringRef Option, llvm::StringRef Default,

@@ -17,6 +17,17 @@ from sampling import nightly
 from stock import Compiler
 
 KINDS = ("full", "thin")
+#: In two files, which makes a COMDAT.
+SPLIT = """\
+inline std::vector<std::string> split(const std::string &s, char c) {
+  std::vector<std::string> parts;
+  std::string now;
+  for (char x : s)
+    if (x == c) { parts.push_back(now); now.clear(); } else now += x;
+  parts.push_back(now);
+  return parts;
+}
+"""
 #: What a link may have trouble with: an ifunc, symbols in assembly, thread-local, weak and common
 #: variables, a COMDAT in two files, exceptions, a constructor, recursion between files.
 SOURCES = {
@@ -28,14 +39,7 @@ SOURCES = {
 thread_local int counter = 3;
 extern "C" int chosen(int);
 extern "C" int even(unsigned);
-inline std::vector<std::string> split(const std::string &s, char c) {
-  std::vector<std::string> parts;
-  std::string now;
-  for (char x : s)
-    if (x == c) { parts.push_back(now); now.clear(); } else now += x;
-  parts.push_back(now);
-  return parts;
-}
+@SPLIT@
 std::size_t other(const std::string &s);
 int thrower(int x) { if (x > 3) throw std::runtime_error("big"); return counter += x; }
 int main(int argc, char **) {
@@ -48,14 +52,7 @@ int main(int argc, char **) {
     "other.cpp": """\
 #include <string>
 #include <vector>
-inline std::vector<std::string> split(const std::string &s, char c) {
-  std::vector<std::string> parts;
-  std::string now;
-  for (char x : s)
-    if (x == c) { parts.push_back(now); now.clear(); } else now += x;
-  parts.push_back(now);
-  return parts;
-}
+@SPLIT@
 std::size_t other(const std::string &s) { return split(s, ',').size(); }
 """,
     "symbols.c": """\
@@ -114,7 +111,7 @@ def objects(
     made = []
     for name, text in SOURCES.items():
         source = compiler.folder / name
-        source.write_text(text)
+        source.write_text(text.replace("@SPLIT@\n", SPLIT))
         extra = compiler.options(model, levels=None, **settings) if model else []
         line = ["-Oz", "-w", *flags, *extra, "-c"]
         made.append(compiler.compile(source, f"{source.stem}.o", *line)[0])
