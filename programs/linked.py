@@ -67,7 +67,9 @@ def link(
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{program.name}.so"
     objects = [str(item.object) for item in compiled]
-    ran = run([*driver, "-shared", *objects, "-o", str(target)], folder, LINK_TIMEOUT)
+    # Several may have a main, or include the sources of others.
+    shared = ["-shared", "-Wl,-z,muldefs"]
+    ran = run([*driver, *shared, *objects, "-o", str(target)], folder, LINK_TIMEOUT)
     if ran.code != 0:
         raise ProgramsError(f"{program.name}: linking failed\n{ran.stderr.text[-4000:]}")
     return [target]
@@ -79,17 +81,20 @@ def build(
     folder: Path,
     jobs: int,
     root: Path = BUILD,
+    target: str = "",
 ) -> Linked:
-    """Compile it, link it, run its test and workloads; its sources lie in `root`."""
+    """Compile it, link it, run its test and workloads; its sources lie in `root`. For another
+    `target` (a triple) than this machine it is not run."""
     spent = cpu()
-    always = ["-Oz", *(["-fPIC"] if is_library(program) else [])]
+    machine = [f"--target={target}"] if target else []
+    always = ["-Oz", *machine, *(["-fPIC"] if is_library(program) else [])]
     compiled = compile_program(
         program, folder / "objects", flags=[*always, *flags[0]], jobs=jobs, build=root, drivers=True
     )
-    files = link(program, compiled, folder / "bin", flags[1])
+    files = link(program, compiled, folder / "bin", [*machine, *flags[1]])
     made = Linked(sum(map(file_executable_bytes, files)), cpu() - spent)
     for lines in [program.test, *(lines for _, lines in program.workloads)]:
-        if lines:
+        if lines and not target:
             one = replace(program, test=tuple(map(tuple, lines)))
             printed = run_test(one, folder / "bin", folder / "work", root)
             made.output += printed.decode(errors="backslashreplace")

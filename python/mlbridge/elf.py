@@ -43,9 +43,14 @@ def is_object(start: bytes) -> bool:
     return _kind(start) == _ET_REL
 
 
+def is_linked(start: bytes) -> bool:
+    """True for the first 18 bytes or more of an executable or shared object."""
+    return _kind(start) in (_ET_EXEC, _ET_DYN)
+
+
 def has_code(start: bytes) -> bool:
     """True for the first 18 bytes or more of an object file, executable or shared object."""
-    return _kind(start) in (_ET_REL, _ET_EXEC, _ET_DYN)
+    return is_object(start) or is_linked(start)
 
 
 def sections(data: bytes, name: str = "object") -> Iterator[Section]:

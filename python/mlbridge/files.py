@@ -95,7 +95,7 @@ def linker_words(plugins: Iterable[str], key: str) -> list[str]:
     load = [f"--load-pass-plugin={plugin}" for plugin in plugins]
     # The option names a function for a debugging aid of LLVM that is off.
     line = [*load, "-mllvm", f"-print-bfi-func-name=mlbridge-{key}"]
-    return ["-fuse-ld=lld", *(word for one in line for word in ("-Xlinker", one))]
+    return [word for one in line for word in ("-Xlinker", one)]
 
 
 def llvm_words(*options: str) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any
 from .claiming import claim
 from .clock import Command, Timing, Work, compare
 from .decisions import Decisions, read_decisions
-from .elf import executable_bytes, is_object
+from .elf import executable_bytes, is_linked, is_object
 from .errors import Code, Error, InvalidArgument, NotFound
 from .process_runner import Output, Ran, run
 from .ratio import CONFIDENCE, Ratio
@@ -44,7 +44,8 @@ class Program:
     """A source tree, and shell commands for a copy of it, which find $CC, $CXX and $CFLAGS.
 
     `prepare` (configure) is not timed, nor are its objects counted. What `runs` print and the files
-    `outputs` must be the same in both variants.
+    `outputs` must be the same in both variants. `linked`: executables and shared objects are
+    compared, not object files, which are bitcode if a build optimizes when it links.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Program:
     runs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     cflags: str = "-Oz"
+    linked: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ PLAIN = Variant("baseline", lambda _: nullcontext(()))
 
 @dataclass(frozen=True)
 class Object:
-    """An object file: bytes of its executable sections, and the digest of the file."""
+    """An object file, or what was linked: bytes of its executable sections, and the digest of the
+    file."""
 
     bytes: int
     digest: str
@@ -357,7 +360,7 @@ class Workspace:
                 env = self._environment(flags)
                 if self.program.prepare:
                     self._step(self.program.prepare, env)
-                before = dict(objects_in(self._tree))
+                before = dict(objects_in(self._tree, linked=self.program.linked))
                 for record in self._tree.rglob(f"*{SUFFIX}"):
                     record.unlink()
                 for log in self._logs.iterdir():
@@ -446,7 +449,7 @@ class Workspace:
     def _built(self, before: dict[str, os.stat_result], seconds: float) -> Built:
         objects: dict[str, Object] = {}
         old = 0
-        for path, now in objects_in(self._tree):
+        for path, now in objects_in(self._tree, linked=self.program.linked):
             then = before.get(path)
             if then and (then.st_ino, then.st_mtime_ns) == (now.st_ino, now.st_mtime_ns):
                 old += 1
@@ -456,8 +459,9 @@ class Workspace:
             objects[path] = Object(executable_bytes(data, path), digest)
         if not objects:
             there = f" ({old} were there before; clean the tree first)" if old else ""
+            kind = "executable or shared object" if self.program.linked else "object file"
             raise BuildFailed(
-                f"`{self.program.build}` left no new object file in its copy of the tree{there}"
+                f"`{self.program.build}` left no new {kind} in its copy of the tree{there}"
             )
         spills = {
             str(record.relative_to(self._tree)): spill_costs(record)
@@ -466,8 +470,10 @@ class Workspace:
         return Built(objects, read_decisions(self._logs), seconds, old, spills)
 
 
-def objects_in(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Every relocatable ELF file below `tree`, whatever its name, in a fixed order."""
+def objects_in(tree: Path, *, linked: bool = False) -> Iterator[tuple[str, os.stat_result]]:
+    """Every relocatable ELF file below `tree`, or every linked one, whatever its name, in a fixed
+    order."""
+    is_wanted = is_linked if linked else is_object
     for folder, folders, names in os.walk(tree):
         folders.sort()
         for name in sorted(names):
@@ -476,7 +482,7 @@ def objects_in(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
             if not stat.S_ISREG(status.st_mode):
                 continue
             with path.open("rb") as file:
-                if is_object(file.read(18)):
+                if is_wanted(file.read(18)):
                     yield str(path.relative_to(tree)), status
 
 

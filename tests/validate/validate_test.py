@@ -48,6 +48,19 @@ int sum(const int *values, int count) {
 # at once leaves the addition, which gives INT_MIN.
 OVERFLOW = "__attribute__((noinline)) static int grows(int x) { return x + 1 > x; }\n"
 
+ALIKE = """\
+#include <stdio.h>
+#define ALIKE(name, text) \\
+  __attribute__((noinline)) void name(const int *v, int n) { \\
+    printf(text " %d %d %d %d\\n", v[0] * n, v[1] * n, v[2] / n, v[3] + n); \\
+  }
+ALIKE(one, "a") ALIKE(two, "b") ALIKE(three, "c") ALIKE(four, "d")
+int sum(const int *values, int count) {
+  one(values, count), two(values, count), three(values, count), four(values, count);
+  return values[0];
+}
+"""
+
 
 class Tree:
     """A source tree, and what validating it said."""
@@ -188,6 +201,25 @@ def test_a_larger_object_is_a_problem_where_there_must_be_none(
     monkeypatch.setattr("mlbridge.cli.validate.is_never_larger", lambda _: True)
     _, problems = tree.validate(model="function:sequence?actions=20")
     assert "sum.o is larger: " in problems and "executable bytes" in problems
+
+
+@pytest.mark.parametrize("words", [["smallest"], ["phase-ordering", "--lto", "thin"]])
+def test_programs_are_compared_where_lld_optimizes(
+    tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    report = tmp_path / "report.json"
+    tree.write({"sum.c": ALIKE})
+    more = ["--tree", str(tree.folder), "--repeat", "1", "--run", "./prog", "--json", str(report)]
+    assert main(["validate", *words, *more, "make"]) == 0, capsys.readouterr()
+    assert " linked " in capsys.readouterr().out
+    found = json.loads(report.read_text())
+    (program,) = found["programs"]
+    assert found["lto"] == ("thin" if "thin" in words else "full")
+    assert [one["path"] for one in program["objects"]] == ["prog"]
+    assert program["policy_bytes"] < program["baseline_bytes"]  # which is linked by lld as well
+    assert program["decisions"] > 0 and program["runs"][0]["problem"] == ""
+    assert main(["validate", *words, *more[:4], "--", "clang-22 -c sum.c"]) == 1
+    assert "no new executable or shared object in its copy of the tree" in capsys.readouterr().err
 
 
 def test_a_policy_whose_program_prints_something_else(tree: Tree) -> None:

@@ -2,6 +2,7 @@
 #include "candidates.h"
 
 #include "candidate_options.h"
+#include "nooutline_hot.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Config/llvm-config.h"
@@ -50,6 +51,7 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
   StringSet<> Names;
   std::string Reason;
   PassBuilder Builder;
+  NoOutlineHot::registerIn(Builder);
   for (const json::Value &Item : *Items) {
     const json::Object *Entry = Item.getAsObject();
     const std::optional<StringRef> Name = Entry ? Entry->getString("name") : std::nullopt;

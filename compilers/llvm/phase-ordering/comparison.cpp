@@ -9,6 +9,7 @@
 #include "candidate_options.h"
 #include "code_size.h"
 #include "middle_end.h"
+#include "nooutline_hot.h"
 #include "working_copy.h"
 
 #include "trials/race.h"
@@ -269,6 +270,7 @@ void Comparison::setOptions() {
 void Comparison::run() {
   setOptions();
   PassBuilder Builder;
+  NoOutlineHot::registerIn(Builder);
   Error E = runMandatoryLowering(M, MAM);
   for (const std::string &Passes : Result.Candidates[*Own].Pipelines)
     if (!E)
@@ -290,6 +292,7 @@ void Comparison::continueStock(TargetMachine *TM) {
   PassInstrumentationCallbacks Count;
   Count.registerBeforeNonSkippedPassCallback([this](StringRef, const Any &) { countPass(); });
   PassBuilder Builder(TM, PipelineTuningOptions(), std::nullopt, &Count);
+  NoOutlineHot::registerIn(Builder);
   Builder.registerModuleAnalyses(Modules);
   Builder.registerCGSCCAnalyses(Sccs);
   Builder.registerFunctionAnalyses(Functions);

@@ -10,6 +10,7 @@
 #include "environment.h"
 #include "middle_end.h"
 #include "models.h"
+#include "nooutline_hot.h"
 #include "options.h"
 #include "remarks.h"
 #include "selection_log.h"
@@ -190,6 +191,7 @@ static void registerCallbacks(PassBuilder &PB) {
   registerModels();
   registerComparison(PB);
   replaceMiddleEnd(PB, replacePasses);
+  NoOutlineHot::registerIn(PB);
   PB.registerPipelineParsingCallback(
       [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
         if (Name != "phase-ordering")

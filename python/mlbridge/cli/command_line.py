@@ -32,12 +32,17 @@ def words(request: Request) -> list[str]:
         for query in linking:
             digest.update(" ".join(plugin_options(request, query)).encode())
         plugins = dict.fromkeys(query.plugin for query in linking)
-        line += [f"-flto={request.lto}", *files.linker_words(plugins, digest.hexdigest())]
+        line += [*stock_words(request), *files.linker_words(plugins, digest.hexdigest())]
     for query in request.queries:
         own = (f"-{query.optimization.name}-{text}" for text in plugin_options(request, query))
         line += files.llvm_words(*query.optimization.compiler_options, *own)
     # The warning of a fallback must not become an error under -Werror.
     return [*line, "-Wno-error=backend-plugin", "--end-no-unused-arguments"]
+
+
+def stock_words(request: Request) -> list[str]:
+    """The words with which a compiler that asks no model does the same."""
+    return [f"-flto={request.lto}", "-fuse-ld=lld"] if request.lto else []
 
 
 def gcc_words(request: Request) -> list[str]:

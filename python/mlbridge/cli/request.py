@@ -115,7 +115,7 @@ def add_models(parser: Parser) -> None:
         "optimizations",
         nargs="+",
         metavar="optimization",
-        help=f"one or several of {', '.join(OPTIMIZATIONS)}",
+        help=f"one or several of {', '.join((*OPTIMIZATIONS, *COMBINATIONS))}",
     )
     parser.option(
         "--model URI ...",
@@ -149,6 +149,13 @@ def add_models(parser: Parser) -> None:
         "--profile FILE",
         "a profile of llvm-profdata by which hotness decides; short for --model profile:FILE",
     )
+    parser.option(
+        "--lto KIND",
+        "optimize when lld links, in full or thin LTO, where phase-ordering compares candidates "
+        "for that; the same flags are for compilations and links. The optimization smallest is "
+        "short for phase-ordering --lto full",
+        choices=["full", "thin"],
+    )
     parser.option("--max-steps N", "the most decisions per module", type=number_from_one)
     parser.option("--deadline TIME", "the longest wait: 5s, 250ms", type=duration)
     parser.option("--plugin PATH", "a compiler plugin other than the installed one")
@@ -159,15 +166,8 @@ def add_models(parser: Parser) -> None:
 
 
 def add_asking(parser: Parser) -> None:
-    """The options of `mlbridge flags` and `wrapper`, which know combinations, too."""
+    """The options of `mlbridge flags` and `wrapper`."""
     add_models(parser)
-    parser.option(
-        "--lto KIND",
-        "optimize when lld links, in full or thin LTO, where phase-ordering compares candidates "
-        "for that; the same flags are for compilations and links. The optimization smallest is "
-        "short for phase-ordering --lto full",
-        choices=["full", "thin"],
-    )
     parser.option(
         "--on-failure",
         "if the model fails: the compiler's own passes and a warning (stock), or an error",
@@ -186,9 +186,7 @@ def add_asking(parser: Parser) -> None:
 
 
 def expand(options: argparse.Namespace) -> None:
-    """Replace a combination, where the command has any, by what it stands for."""
-    if not hasattr(options, "lto"):
-        return
+    """Replace a combination by what it stands for."""
     for name, (parts, lto) in COMBINATIONS.items():
         if name in options.optimizations:
             others = [one for one in options.optimizations if one not in (name, *parts)]
@@ -282,7 +280,7 @@ def must_fit(options: argparse.Namespace) -> None:
         known, given = taking(option), getattr(options, option.replace("-", "_"))
         if given is not None and not set(names) & set(known):
             raise UsageError(f"--{option} is for {', '.join(known)}")
-    if getattr(options, "lto", None):
+    if options.lto:
         linking = [name for name, one in OPTIMIZATIONS.items() if one.link]
         if not set(names) & set(linking):
             raise UsageError(f"--lto is for {', '.join(linking)}")
@@ -322,7 +320,7 @@ def query_of(options: argparse.Namespace, name: str, uri: str | None, runtime: s
     if uri is not None and compares and optimization.candidates and not effort:
         raise UsageError("--model: candidates are compared; give --effort 1 or more")
     compared = optimization.candidates and effort > 0
-    link = optimization.link and getattr(options, "lto", None) is not None
+    link = optimization.link and options.lto is not None
     models = (
         (("", shipped_model(optimization, runtime, compared=compared, link=link)),)
         if uri is None
@@ -356,7 +354,7 @@ def request_of(options: argparse.Namespace, runtime: str | None) -> Request:
         max_steps=options.max_steps,
         vocabulary=vocabulary_file(options.vocabulary),
         goal=options.goal,
-        lto=getattr(options, "lto", None),
+        lto=options.lto,
     )
 
 

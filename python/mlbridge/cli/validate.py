@@ -23,7 +23,7 @@ from ..optimizations import LEVELS, OPTIMIZATIONS
 from ..outputs import write_whole
 from ..spills import RECORD
 from .arguments import Parser, number_from_one, positive_seconds
-from .command_line import words
+from .command_line import stock_words, words
 from .common import (
     DONE,
     FAILED,
@@ -36,7 +36,7 @@ from .common import (
 from .flags import quoted
 from .models import must_open
 from .probe import compiler_file, must_ask
-from .request import Request, add_models, default_of, request_of
+from .request import COMBINATIONS, Request, add_models, default_of, request_of
 
 if TYPE_CHECKING:
     from ..ratio import Ratio
@@ -51,8 +51,9 @@ def add_arguments(parser: Parser) -> None:
     parser.describe(
         """\
 Builds a source tree with a plain compiler and with one that asks a model, in copies of the tree and
-in turns; runs commands in both; compares outputs, executable bytes of the object files, compile
-time and run time and, for register allocation, what is spilled, with 95 % confidence intervals.
+in turns; runs commands in both; compares outputs, executable bytes of the object files (with --lto,
+of what was linked), compile time and run time and, for register allocation, what is spilled, with
+95 % confidence intervals.
 Exits with 1 if a build or command fails, if an output differs, or if the model is not asked or
 fails.""",
         """\
@@ -100,9 +101,10 @@ def optimizations_and_build(options: argparse.Namespace) -> tuple[list[str], lis
     """The parts of the command line; without -- the build begins after the optimizations."""
     names, build = options.optimizations, options.build
     if not build:
-        begin = next((i for i, word in enumerate(names) if word not in OPTIMIZATIONS), len(names))
+        allowed = {*OPTIMIZATIONS, *COMBINATIONS}
+        begin = next((i for i, word in enumerate(names) if word not in allowed), len(names))
         names, build = names[: max(begin, 1)], names[max(begin, 1) :]
-    if not build and names[0] in OPTIMIZATIONS:
+    if not build and names[0] in {*OPTIMIZATIONS, *COMBINATIONS}:
         raise UsageError(
             "the following arguments are required: COMMAND, which builds a tree, such as -- make"
         )
@@ -129,12 +131,13 @@ def ways(request: Request) -> tuple[Variant, Variant]:
         logged = request._replace(log=os.path.abspath(logs) if logs else None)
         return [quoted(word) for word in words(logged)]
 
+    stock = replace(validation.PLAIN, flags=lambda _: nullcontext(stock_words(request)))
     if all(query.optimization.takes("log") for query in request.queries):
-        return validation.PLAIN, validation.Variant("policy", lambda logs: nullcontext(line(logs)))
+        return stock, validation.Variant("policy", lambda logs: nullcontext(line(logs)))
     allocates = any(query.optimization.allocates for query in request.queries)
     records = RECORD if allocates else ()
     return (  # recordings take time, so they aren't written where time is measured
-        replace(validation.PLAIN, counts=lambda _: nullcontext(records)),
+        replace(stock, counts=lambda _: nullcontext([*stock_words(request), *records])),
         validation.Variant(
             "policy",
             lambda _: nullcontext(line(None)),
@@ -182,6 +185,7 @@ def run(options: argparse.Namespace) -> int:
             runs=tuple(options.run),
             outputs=tuple(options.output),
             cflags=f"-{level}",
+            linked=request.lto is not None,
         )
         for tree in trees
     ]
@@ -209,6 +213,7 @@ def run(options: argparse.Namespace) -> int:
     found: dict[str, Any] = {
         "models": {query.optimization.name: query.uri for query in request.queries},
         "level": level,
+        "lto": request.lto,
         "effort": max(query.effort for query in request.queries),
         "compiler": compiler,
         "repeat": options.repeat,
@@ -272,7 +277,8 @@ def show(report: Report) -> None:
         rows.append(["all", *[""] * 4, cell(report.size), "", cell(report.compile_time)])
     if not rows:
         return
-    head = "program objects same baseline policy size decisions compile-time".split()
+    unit = "linked" if report.programs[0].program.linked else "objects"
+    head = f"program {unit} same baseline policy size decisions compile-time".split()
     table(head, rows, left=("program",))
     spilling = [one for one in report.programs if one.compared and one.spills]
     if spilling:
@@ -320,7 +326,8 @@ def show(report: Report) -> None:
     for one in report.programs:
         for note in one.notes():
             print(f"note: {one.program.name}: {printable(note)}")
-    unit = "objects" if len(report.programs) == 1 else "objects, in the last line programs"
+    unit = "linked files" if unit == "linked" else unit
+    unit += "" if len(report.programs) == 1 else ", in the last line programs"
     print(
         f"size: executable bytes, policy / baseline, geometric mean over {unit}; times: of pairs;"
         " [95 % confidence]"
