@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What `mlbridge flags smallest` gains on the catalog's programs, compiled from source and linked.
 
-    python3 -m experiments.link test-A --effort 1 3 10 -o build/experiments/link.json
+    python3 -m experiments.link test-A --effort 1 10 -o build/experiments/link.json
     python3 -m experiments.link demo --lto thin
     python3 -m experiments.link demo --target aarch64-linux-gnu
 
