@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from experiments import link
 from experiments.compare_test import LIBRARY, MAIN
 from experiments.link import rows
 from experiments.link_candidates import measure
 from mlbridge import candidates
-from programs.catalog import Program
+from programs.catalog import Program, ProgramsError
 from programs.fetch import source_tree
 from programs.linked import Linked, build, problems, ways
 from programs.plugin import LINK_CANDIDATES
@@ -60,3 +63,40 @@ def test_what_is_larger_or_differs_is_named() -> None:
         "it effort 1: its output differs from the -Oz build's",
         "it effort 1: larger than the link without (91 > 90)",
     ]
+
+
+def test_a_program_that_fails_is_left_out_and_what_was_found_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[str] = []
+
+    def built(program: Program, *_: object, **__: object) -> Linked:
+        made.append(program.name)
+        if program.name == "bad":
+            raise ProgramsError("bad: linking failed")
+        return Linked(100, 1.5, "same")
+
+    chosen = [replace(TESTED, name=name) for name in ("bad", "good")]
+    monkeypatch.setattr(link, "fetch", lambda programs: programs)
+    monkeypatch.setattr(link, "load", list)
+    monkeypatch.setattr(link, "select", lambda *_: chosen)
+    monkeypatch.setattr(link.work, "write", lambda _: None)
+    monkeypatch.setattr(link, "ways", lambda *_: {"-Oz": ([], []), "outliner": ([], [])})
+    monkeypatch.setattr(link, "build", built)
+    file = tmp_path / "link.json"
+    assert link.main(["-o", str(file)]) == 1
+    assert capsys.readouterr().err.endswith("link: bad: linking failed\n")
+    kept = json.loads(file.read_text())["programs"]
+    one = {"bytes": 100, "cpu_seconds": 1.5}
+    assert kept == {"good": {"-Oz": one, "outliner": one}}
+    made.clear()
+    assert link.main(["-o", str(file)]) == 1 and set(made) == {"bad"}  # the other is there
+    assert link.main(["-o", str(file), "--lto", "thin"]) == 1
+    assert "has other settings" in capsys.readouterr().err
+
+
+def test_programs_for_another_machine_are_not_run(tmp_path: Path) -> None:
+    write(TESTED, tmp_path)
+    flags = ways("full", [1])["effort 1"]
+    built = build(TESTED, flags, tmp_path / "arm", 2, tmp_path, target="aarch64-linux-gnu")
+    assert built.bytes > 0 and built.output == ""
