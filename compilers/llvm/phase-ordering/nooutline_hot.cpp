@@ -17,28 +17,12 @@ using namespace llvm;
 
 namespace mlbridge::phase_ordering {
 
-/// Rounds in which frequencies spread along calls: as many as chains of calls are long.
-static constexpr unsigned Rounds = 20;
-/// Recursion multiplies without end.
-static constexpr double MostFrequent = 1e12;
-
 namespace {
 
-struct Call {
-  size_t Caller;
-  size_t Callee;
-  double Frequency; ///< for each entry of the caller
-};
-
-struct Function {
-  llvm::Function *Code;
-  size_t Instructions = 0;
-  double Work = 0; ///< instructions that run for each entry
-};
-
-class Program {
+/// How often a program's functions are entered, and what then runs.
+class Heat {
 public:
-  explicit Program(Module &M) : HasProfile(M.getProfileSummary(/*IsCS=*/false) != nullptr) {
+  explicit Heat(Module &M) : HasProfile(M.getProfileSummary(/*IsCS=*/false) != nullptr) {
     for (llvm::Function &F : M)
       if (!F.isDeclaration()) {
         Numbers[&F] = Functions.size();
@@ -54,7 +38,7 @@ public:
     size_t Left = 0;
     std::vector<std::pair<double, size_t>> Order; // instructions that run for each that is there
     for (size_t I = 0; I < Functions.size(); ++I) {
-      const Function &F = Functions[I];
+      const Entered &F = Functions[I];
       Left += F.Instructions;
       Order.emplace_back(Entries[I] * F.Work / double(F.Instructions), I);
     }
@@ -74,13 +58,30 @@ public:
   }
 
 private:
+  /// Rounds in which frequencies spread along calls: as many as chains of calls are long.
+  static constexpr unsigned Rounds = 20;
+  /// Recursion multiplies without end.
+  static constexpr double MostFrequent = 1e12;
+
+  struct Call {
+    size_t Caller;
+    size_t Callee;
+    double Frequency; ///< for each entry of the caller
+  };
+
+  struct Entered {
+    llvm::Function *Code;
+    size_t Instructions = 0;
+    double Work = 0; ///< instructions that run for each entry
+  };
+
   void read(size_t Number) {
-    Function &F = Functions[Number];
+    Entered &F = Functions[Number];
     DominatorTree Tree(*F.Code);
     LoopInfo Loops(Tree);
     BranchProbabilityInfo Probabilities(*F.Code, Loops);
     BlockFrequencyInfo Frequencies(*F.Code, Probabilities, Loops);
-    const double Entry = double(Frequencies.getEntryFreq().getFrequency());
+    const double Entry = std::max(1.0, double(Frequencies.getEntryFreq().getFrequency()));
     for (const BasicBlock &Block : *F.Code) {
       const double Frequency = double(Frequencies.getBlockFreq(&Block).getFrequency()) / Entry;
       F.Instructions += Block.size();
@@ -96,7 +97,7 @@ private:
 
   std::vector<double> counted() const {
     std::vector<double> Entries;
-    for (const Function &F : Functions) {
+    for (const Entered &F : Functions) {
       const auto Count = F.Code->getEntryCount();
       Entries.push_back(Count ? double(Count->getCount()) : 0);
     }
@@ -121,7 +122,7 @@ private:
   }
 
   const bool HasProfile;
-  std::vector<Function> Functions;
+  std::vector<Entered> Functions;
   DenseMap<const llvm::Function *, size_t> Numbers;
   std::vector<Call> Calls;
 };
@@ -129,7 +130,7 @@ private:
 } // namespace
 
 PreservedAnalyses NoOutlineHot::run(Module &M, ModuleAnalysisManager & /*MAM*/) {
-  return Program(M).spare(Percent) ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  return Heat(M).spare(Percent) ? PreservedAnalyses::none() : PreservedAnalyses::all();
 }
 
 void NoOutlineHot::registerIn(PassBuilder &Builder) {
