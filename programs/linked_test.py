@@ -80,7 +80,7 @@ def test_a_program_that_fails_is_left_out_and_what_was_found_is_kept(
     monkeypatch.setattr(link, "fetch", lambda programs: programs)
     monkeypatch.setattr(link, "load", list)
     monkeypatch.setattr(link, "select", lambda *_: chosen)
-    monkeypatch.setattr(link.work, "write", lambda _: None)
+    monkeypatch.setattr("programs.work.write", lambda _: None)
     monkeypatch.setattr(link, "ways", lambda *_: {"-Oz": ([], []), "outliner": ([], [])})
     monkeypatch.setattr(link, "build", built)
     file = tmp_path / "link.json"
