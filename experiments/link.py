@@ -12,13 +12,15 @@ are those of the executable sections of what was linked, `cpu` is the processor'
 build. Each program's test and workloads must print the same as built at -Oz; built for another
 target it is not run. Ratios are geometric means over programs, with the 95 % interval of a
 bootstrap over programs (10 000 samples). FILE has all of it as JSON, and a table in Markdown is
-beside it. Exits with 1 if an output differs, or if an effort makes a program larger than the same
-link without.
+beside it. Programs that FILE has aren't built again; it is refused if plugin, candidates or options
+are others by now. A program that can't be built, whose output differs, or that an effort makes
+larger than the same link without, is left out, and the exit status is 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -68,9 +70,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="what was found")
     options = parser.parse_args(arguments)
-    settings = {"lto": options.lto, "effort": options.effort, "target": options.target}
     failed: list[str] = []
     try:
+        all_ways = ways(options.lto, options.effort)
+        settings = {
+            "lto": options.lto,
+            "effort": options.effort,
+            "target": options.target,
+            # They have hashes of plugin and candidates.
+            "flags": hashlib.sha256(json.dumps(all_ways).encode()).hexdigest()[:16],
+        }
         found = read(options.output, settings)
         programs = fetch(select(load(), options.names or ["demo"]))
         work.write(BUILD / "work")
@@ -89,7 +98,7 @@ def main(arguments: list[str]) -> int:
                     options.jobs,
                     target=options.target,
                 )
-                for way, flags in ways(options.lto, options.effort).items()
+                for way, flags in all_ways.items()
             }
         except ProgramsError as error:
             failed.append(str(error))
@@ -114,8 +123,8 @@ def read(file: Path | None, settings: dict[str, Any]) -> dict[str, dict[str, Lin
     if file is None or not file.exists():
         return {}
     kept = json.loads(file.read_text())
-    if kept["settings"] != settings:
-        raise ProgramsError(f"{file} has other settings, {kept['settings']}; remove it first")
+    if kept.get("settings") != settings:
+        raise ProgramsError(f"{file} has other settings, {kept.get('settings')}; remove it first")
     return {
         name: {way: Linked(one["bytes"], one["cpu_seconds"]) for way, one in builds.items()}
         for name, builds in kept["programs"].items()

@@ -93,6 +93,9 @@ def test_a_program_that_fails_is_left_out_and_what_was_found_is_kept(
     assert link.main(["-o", str(file)]) == 1 and set(made) == {"bad"}  # the other is there
     assert link.main(["-o", str(file), "--lto", "thin"]) == 1
     assert "has other settings" in capsys.readouterr().err
+    monkeypatch.setattr(link, "ways", lambda *_: {"-Oz": ([], []), "outliner": (["-new"], [])})
+    assert link.main(["-o", str(file)]) == 1  # such as another plugin's
+    assert "has other settings" in capsys.readouterr().err
 
 
 def test_programs_for_another_machine_are_not_run(tmp_path: Path) -> None:

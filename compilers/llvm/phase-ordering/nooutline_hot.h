@@ -11,7 +11,8 @@ class PassBuilder;
 namespace mlbridge::phase_ordering {
 
 /// Has LLVM's machine outliner leave alone those functions of a module that probably run most for
-/// their size, up to some percent of its instructions: they get the attribute "nooutline".
+/// their size: they get the attribute "nooutline", in that order, until one has more instructions
+/// than are left of some percent of the module's.
 ///
 /// How often a function is entered is what its profile says; without one, LLVM's static frequencies
 /// spread along the calls from functions that can be entered from outside or by a pointer. So it is
