@@ -8,6 +8,7 @@
 #include "candidate_options.h"
 #include "comparison.h"
 #include "environment.h"
+#include "link_command.h"
 #include "middle_end.h"
 #include "models.h"
 #include "nooutline_hot.h"
@@ -45,7 +46,7 @@ static std::string whyNoRuns(const Pipeline &Begins) {
   const cl::Option *Dumps = findOption("ir-dump-directory");
   if (Dumps && Dumps->getNumOccurrences())
     return "with -ir-dump-directory passes write files";
-  return Begins.isLink() ? "" : trial::whyNot();
+  return Begins.isLink() ? whyNoCode(Begins) : trial::whyNot();
 }
 
 /// The number after a key in a file of /proc, or 0.

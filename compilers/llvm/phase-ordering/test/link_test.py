@@ -252,9 +252,15 @@ def test_ways_to_link(compiler: Compiler, kind: str) -> None:
 
     # Bitcode and assembly are asked for in place of code; pieces are made by several threads.
     made = objects(compiler, [flag], model)
-    link(compiler, made, "linked.bc", flag, "-Wl,--lto-emit-llvm")
+    said = link(compiler, made, "linked.bc", flag, "-Wl,--lto-emit-llvm")
+    assert "with --lto-emit-llvm no code is generated, so no candidate is tried" in said
     link(compiler, made, "linked.s", flag, "-Wl,--lto-emit-asm")
-    link(compiler, made, "linked", flag, "-Wl,--lto-partitions=2")
+    said = link(compiler, made, "linked", flag, "-Wl,--lto-partitions=2")
+    assert (smaller in said) == (kind == "thin")
+    assert ("with --lto-partitions=2 code is generated for pieces" in said) == (kind == "full")
+    (compiler.folder / "words").write_text("--plugin-opt=lto-partitions=3")
+    said = link(compiler, made, "linked", flag, "-Wl,@words")
+    assert ("with --lto-partitions=3 code is generated for pieces" in said) == (kind == "full")
     assert compiler.run(compiler.folder / "linked").stdout == expected
 
 

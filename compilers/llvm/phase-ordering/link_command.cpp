@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "link_command.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/StringSaver.h"
+
+using namespace llvm;
+
+namespace mlbridge::phase_ordering {
+
+std::string whyNoCode(const Pipeline &Begins) {
+  const ErrorOr<std::unique_ptr<MemoryBuffer>> Line =
+      MemoryBuffer::getFileAsStream("/proc/self/cmdline");
+  if (!Line || !Begins.isLink())
+    return "";
+  BumpPtrAllocator Allocator;
+  StringSaver Saver(Allocator);
+  SmallVector<const char *> Words;
+  for (const StringRef Word : split((*Line)->getBuffer(), '\0'))
+    Words.push_back(Saver.save(Word).data());
+  cl::ExpandResponseFiles(Saver, cl::TokenizeGNUCommandLine, Words);
+  unsigned Partitions = 1;
+  for (StringRef Word : Words) {
+    if (!Word.consume_front("--") && !Word.consume_front("-"))
+      continue;
+    if (Word == "lto-emit-llvm" || Word == "plugin-opt=emit-llvm")
+      return "with --lto-emit-llvm no code is generated";
+    Word.consume_front("plugin-opt=");
+    if (Word.consume_front("lto-partitions="))
+      to_integer(Word, Partitions);
+  }
+  if (Partitions > 1 && Begins.Phase == ThinOrFullLTOPhase::FullLTOPostLink)
+    return "with --lto-partitions=" + std::to_string(Partitions) +
+           " code is generated for pieces of the module";
+  return "";
+}
+
+} // namespace mlbridge::phase_ordering
