@@ -29,26 +29,27 @@ from programs.fetch import BUILD, fetch
 from programs.linked import is_library, link
 from programs.plugin import LINK_CANDIDATES, plugin_flags
 
-KEPT = ROOT / "build" / "link-candidates"
+KEPT = ROOT / "build" / "link-candidates"  # and a folder for each other target
 #: Programs that aren't huge, of which the catalog knows executables: eight in C, eight in C++.
 LEARNED = """box2d ed giflib libebml md4c picosat re2 tinyscheme tinyxml tinyxml2 tre yajl yaml-cpp
  zopfli fmt cadical""".split()
 
 
 def measure(
-    program: Program, pool: Path, folder: Path, jobs: int, root: Path = BUILD
+    program: Program, pool: Path, folder: Path, jobs: int, root: Path = BUILD, target: str = ""
 ) -> list[Measured]:
     """Sizes of the modules of a program's links; its sources lie in `root`."""
     listed = candidates.read(pool)
     log = folder / "log"
     shutil.rmtree(log, ignore_errors=True)
+    cross = [f"--target={target}"] if target else []
     asked = ["--effort", str(len(listed)), "--lto", "full", "--log", str(log)]
     flags = plugin_flags(f"candidates:{pool}", *asked)
-    always = ["-Oz", *(["-fPIC"] if is_library(program) else [])]
+    always = ["-Oz", *cross, *(["-fPIC"] if is_library(program) else [])]
     compiled = compile_program(
         program, folder / "objects", flags=[*always, *flags], jobs=jobs, build=root, drivers=True
     )
-    link(program, compiled, folder / "bin", flags)
+    link(program, compiled, folder / "bin", [*cross, *flags])
     keys = {one.name: one.key for one in listed}
     found = []
     for path in sorted(log.glob("*.trials.json")):
@@ -58,13 +59,14 @@ def measure(
     return found
 
 
-def kept(program: Program, pool: Path, jobs: int) -> list[Measured]:
+def kept(program: Program, pool: Path, jobs: int, target: str) -> list[Measured]:
     """The same, from an earlier run if there was one."""
-    path = KEPT / f"{program.name}.json"
+    path = KEPT / target / f"{program.name}.json"
     if not path.is_file():
-        found = measure(program, pool, BUILD / "linked" / program.name / "pool", jobs)
+        folder = BUILD / "linked" / target / program.name / "pool"
+        found = measure(program, pool, folder, jobs, target=target)
         rows = [{"program": m.program, "stock": m.stock, "sizes": m.sizes} for m in found]
-        KEPT.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(rows).encode())
     return [Measured(**row) for row in json.loads(path.read_text())]
 
@@ -76,6 +78,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", help="sets or programs (default: some of training)")
     pool = LINK_CANDIDATES.with_name("link-pool.json")
     parser.add_argument("--pool", type=Path, default=pool, help="the candidates to choose from")
+    parser.add_argument("--target", default="", metavar="TRIPLE", help="default: this machine")
     parser.add_argument("--choose", type=int, default=10, metavar="N")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="the list")
@@ -84,14 +87,16 @@ def main(arguments: list[str]) -> int:
         measured: dict[str, Measured] = {}
         programs = fetch(select(load(), options.names or LEARNED))
         for program in tqdm(programs, unit="program", file=sys.stderr):
-            for number, one in enumerate(kept(program, options.pool.resolve(), options.jobs)):
+            for number, one in enumerate(
+                kept(program, options.pool.resolve(), options.jobs, options.target)
+            ):
                 measured[f"{program.name} {number}"] = one
     except ProgramsError as error:
         print(f"link_candidates: {error}", file=sys.stderr)
         return 1
-    chosen: list[Candidate] = candidates.choose(
-        measured, candidates.read(options.pool), options.choose
-    )
+    tried = {key for one in measured.values() for key in one.sizes}
+    listed = [one for one in candidates.read(options.pool) if one.key in tried]
+    chosen: list[Candidate] = candidates.choose(measured, listed, options.choose)
     for count, candidate in enumerate(chosen, 1):
         gains = [candidates.gain(measured, some) for some in ([candidate], chosen[:count])]
         print(f"{count:2d} {candidate.name:28s} alone {gains[0]}, with those before it {gains[1]}")

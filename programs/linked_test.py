@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +34,8 @@ def write(program: Program, root: Path) -> None:
 def test_candidates_are_measured_in_a_link(tmp_path: Path) -> None:
     write(TESTED, tmp_path)
     (merged,) = measure(TESTED, LINK_CANDIDATES, tmp_path / "linked", 2, tmp_path)
-    listed = candidates.read(LINK_CANDIDATES)
+    here = ("", platform.machine())
+    listed = [one for one in candidates.read(LINK_CANDIDATES) if one.target in here]
     assert merged.program == "small" and set(merged.sizes) == {one.key for one in listed}
     assert 0 < merged.best(listed) < merged.stock
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Lists of candidates for `--effort`: measured on a corpus, and the best few chosen.
 
-A candidate is {"name": …, "passes": …, "after_stock": …, "options": […]}, as the phase-ordering
-plugin describes it. What it makes is measured by the plugin itself at -Oz: bytes of executable
-sections.
+A candidate is {"name": …, "passes": …, "after_stock": …, "options": […], "target": …}, as the
+phase-ordering plugin describes it. What it makes is measured by the plugin itself at -Oz: bytes of
+executable sections.
 """
 
 from __future__ import annotations
@@ -43,16 +43,19 @@ class Candidate:
     passes: str
     options: tuple[str, ...] = ()
     after_stock: bool = False
+    target: str = ""  #: the architecture (of a triple) that it is for, if not for all
 
     @property
     def key(self) -> str:
-        content = json.dumps([self.passes, sorted(self.options), *[True] * self.after_stock])
+        does = [self.passes, sorted(self.options), *[True] * self.after_stock]
+        content = json.dumps([*does, self.target] if self.target else does)
         return hashlib.blake2b(content.encode(), digest_size=10).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
         made: dict[str, Any] = {"name": self.name, "passes": self.passes}
         made |= {"after_stock": True} if self.after_stock else {}
-        return made | ({"options": list(self.options)} if self.options else {})
+        made |= {"options": list(self.options)} if self.options else {}
+        return made | ({"target": self.target} if self.target else {})
 
 
 @dataclass
@@ -83,6 +86,7 @@ def read(path: str | os.PathLike[str]) -> list[Candidate]:
                 str(one["passes"]),
                 tuple(map(str, one.get("options", ()))),
                 bool(one.get("after_stock", False)),
+                str(one.get("target", "")),
             )
             for one in top["candidates"]
         ]
@@ -179,7 +183,9 @@ def _measure(bitcode: Path, module: Module, wanted: Sequence[Candidate]) -> Meas
         log = _compare(bitcode, left)
         measured.stock = log["stock_bytes"]
         again = []
-        for candidate, trial in zip(left, log["trials"], strict=True):
+        trials = {trial["name"]: trial for trial in log["trials"]}
+        for number, candidate in enumerate(left):
+            trial = trials.get(str(number), {"end": "for another target"})
             if trial["end"] == "not tried" and "problem" in log:
                 again.append(candidate)
             else:

@@ -19,6 +19,7 @@ from mlbridge.corpus import adding
 SMALL = Candidate("small", "default<Os>,mergefunc", ("apply-ext-tsp-for-size", "disable-lsr"))
 AFTER = Candidate("after", "mergefunc", ("disable-lsr",), after_stock=True)
 LARGE = Candidate("large", "no-op-module")
+OTHER = replace(SMALL, name="other", target="aarch64")
 CRASH = Candidate("crash", "trigger-crash-module")
 BRANCHES = """\
 int first(const char *a) { while (*a && *a != 'x') ++a; return *a; }
@@ -48,8 +49,8 @@ def listed(folder: Path, *ways: Candidate) -> str:
 
 
 def test_a_list_is_written_as_it_was_read(tmp_path: Path) -> None:
-    path = listed(tmp_path, SMALL, LARGE, AFTER)
-    assert candidates.read(path) == [SMALL, LARGE, AFTER]
+    path = listed(tmp_path, SMALL, LARGE, AFTER, OTHER)
+    assert candidates.read(path) == [SMALL, LARGE, AFTER, OTHER]
     assert len({c.key for c in (SMALL, LARGE, AFTER, replace(AFTER, after_stock=False))}) == 4
     assert candidates.text(candidates.read(path)) == Path(path).read_text()
 
@@ -100,9 +101,11 @@ def test_measured_once_and_kept(mine: Path, tmp_path: Path) -> None:
 
 def test_a_candidate_that_crashes_is_left_out(mine: Path, tmp_path: Path) -> None:
     source = corpus.open(mine)
-    found = candidates.measure(source, list(source), [CRASH, SMALL], tmp_path / "sizes.jsonl")
+    listed = [CRASH, OTHER, SMALL]
+    found = candidates.measure(source, list(source), listed, tmp_path / "sizes.jsonl")
     for one in found.values():
         assert one.sizes[CRASH.key] is None and one.sizes[SMALL.key] is not None
+        assert one.sizes[OTHER.key] is None
 
 
 def test_the_command_prints_and_writes_the_best(

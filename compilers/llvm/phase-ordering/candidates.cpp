@@ -60,7 +60,7 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
       return failure("candidate " + Twine(List.size()) +
                      ": expected strings \"name\" and \"passes\"");
     for (const auto &[Key, Value] : *Entry)
-      if (!is_contained({"name", "passes", "after_stock", "options"}, StringRef(Key)))
+      if (!is_contained({"name", "passes", "after_stock", "options", "target"}, StringRef(Key)))
         return failure("candidate '" + *Name + "': unknown key \"" + StringRef(Key) + "\"");
     if (!Names.insert(*Name).second)
       return failure("candidate " + Twine(List.size()) + ": the name '" + *Name + "' occurs twice");
@@ -81,10 +81,21 @@ llvm::Expected<std::vector<Candidate>> parseCandidates(StringRef Text) {
     const json::Value *After = Entry->get("after_stock");
     if (After && !After->getAsBoolean())
       return failure("candidate '" + *Name + "': \"after_stock\": expected true or false");
+    Triple::ArchType Target = Triple::UnknownArch;
+    if (const json::Value *Given = Entry->get("target")) {
+      const std::optional<StringRef> Architecture = Given->getAsString();
+      if (Architecture)
+        Target = Triple(*Architecture).getArch();
+      if (Target == Triple::UnknownArch)
+        return failure("candidate '" + *Name +
+                       "': \"target\": expected the architecture of a triple, " +
+                       "such as \"aarch64\", got " + formatv("{0}", *Given).str());
+    }
     List.push_back({Name->str(),
                     {Passes->str()},
                     After && *After->getAsBoolean(),
                     std::move(Options),
+                    Target,
                     Refused.empty()});
   }
   if (none_of(List, [](const Candidate &One) { return One.IsKnown; }))

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/TargetParser/Triple.h"
 
 #include <string>
 #include <vector>
@@ -20,15 +21,16 @@ struct Candidate {
   /// LLVM's own options that hold meanwhile, and in the code generation after it, as for
   /// clang -mllvm: "disable-lsr", "enable-machine-outliner=always".
   std::vector<std::string> Options;
+  llvm::Triple::ArchType Target = llvm::Triple::UnknownArch; ///< if known, for no other
   bool IsKnown = true; ///< false: LLVM 19 has not all of its passes, so it cannot be tried
 };
 
 /// The candidates that a model or a file brings.
 ///
-/// {"version": 1, "candidates": [{"name": …, "passes": …, "after_stock": …, "options": […]}, …]};
-/// every pipeline is parsed, every option looked up. The error names the candidate and gives LLVM's
-/// message. As lists are written for LLVM 22, LLVM 19 ignores options that it lacks, and refuses a
-/// list only if it knows none of the candidates.
+/// {"version": 1, "candidates": [{"name": …, "passes": …, "after_stock": …, "options": […],
+/// "target": …}, …]}; every pipeline is parsed, every option looked up. The error names the
+/// candidate and gives LLVM's message. As lists are written for LLVM 22, LLVM 19 ignores options
+/// that it lacks, and refuses a list only if it knows none of the candidates.
 llvm::Expected<std::vector<Candidate>> parseCandidates(llvm::StringRef Json);
 
 } // namespace mlbridge::phase_ordering

@@ -20,6 +20,7 @@
 #include "plugin/flags.h"
 #include "trials/trial_process.h"
 #include "versions/pass_plugin.h"
+#include "versions/target_triple.h"
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
@@ -96,6 +97,14 @@ static bool optimize(const Options &Given, Module &M, ModuleAnalysisManager &MAM
     Given.giveUpOn(M, Given.Model +
                           " has candidates, which are compared in a default pipeline with "
                           "-phase-ordering-effort=1 or more");
+    return false;
+  }
+  const Triple Target = versions::tripleOf(M);
+  erase_if(Answer.Candidates, [&Target](const Candidate &One) {
+    return One.Target != Triple::UnknownArch && One.Target != Target.getArch();
+  });
+  if (Answer.Candidates.empty()) {
+    remarkLeftAlone(M, ("no candidate is for " + Target.getArchName()).str());
     return false;
   }
   if (Answer.Candidates.size() > Given.Effort)

@@ -392,6 +392,10 @@ def test_thread_locals_ifuncs_naked_functions_and_assembly(compiler: Compiler) -
             '"after_stock": expected true or false',
         ),
         (
+            '{"version": 1, "candidates": [{"name": "a", "passes": "sccp", "target": "vax"}]}',
+            '"target": expected the architecture of a triple, such as "aarch64", got "vax"',
+        ),
+        (
             '{"version": 1, "candidates": [{"name": "a", "passes": "sccp"},'
             ' {"name": "a", "passes": "gvn"}]}',
             "the name 'a' occurs twice",
@@ -403,6 +407,27 @@ def test_a_list_that_makes_no_sense(compiler: Compiler, text: str, expected: str
     path.write_text(text)
     made, said = compiler.object("words.c", "-Oz", model=f"candidates:{path}", effort=1)
     assert said.count("warning:") == 1 and expected in said
+    assert made == compiler.plain("words.c", "-Oz")
+
+
+@BOTH
+def test_candidates_for_other_targets_do_not_count(compiler: Compiler) -> None:
+    other = {**INLINED, "name": "other", "target": "aarch64"}
+    mine = {**INLINED, "name": "mine", "target": "x86_64"}
+    for target, ways, tried in (
+        ("x86_64", [other, mine, LARGE], ["mine"]),
+        ("aarch64", [mine, other, LARGE], ["other"]),
+        ("riscv64", [mine, other, LARGE], ["large"]),
+    ):
+        model = candidates(compiler, *ways)
+        flags = ["-Oz", f"--target={target}-linux-gnu", "-ffreestanding"]
+        (compiler.folder / "own.c").write_text("int f(int x) { return x / 3; }")
+        source = str(compiler.folder / "own.c")
+        compiler.object(source, *flags, model=model, effort=1, log="log")
+        assert [trial["name"] for trial in compiler.trials()["trials"]] == tried
+    flags = ["-Oz", "-Rpass=phase-ordering"]
+    made, said = compiler.object("words.c", *flags, model=candidates(compiler, other), effort=1)
+    assert "left to the usual passes: no candidate is for x86_64" in said
     assert made == compiler.plain("words.c", "-Oz")
 
 
