@@ -53,6 +53,11 @@ llvm::Expected<std::string> assemblyOf(Module &M, TargetMachine &TM) {
   raw_svector_ostream Out(Text);
   if (Error E = generate(M, TM, CodeGenFileType::AssemblyFile, Out))
     return E;
+  // Prologues that functions share (-homogeneous-prolog-epilog) are weak, and a shared library
+  // would export them.
+  for (const llvm::Function &F : M)
+    if (F.getName().starts_with("OUTLINED_FUNCTION_") && F.hasLinkOnceODRLinkage())
+      Out << "\t.hidden\t" << F.getName() << '\n';
   return Out.str().str();
 }
 

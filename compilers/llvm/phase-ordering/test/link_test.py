@@ -264,6 +264,27 @@ def test_ways_to_link(compiler: Compiler, kind: str) -> None:
     assert compiler.run(compiler.folder / "linked").stdout == expected
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_library_exports_nothing_that_candidates_make(compiler: Compiler, kind: str) -> None:
+    """Prologues that functions of AArch64 share are weak symbols of LLVM's."""
+    shared = {"name": "shared", "passes": "default<Oz>", "options": ["homogeneous-prolog-epilog"]}
+    line = ["-Oz", "--target=aarch64-linux-gnu", f"-flto={kind}", "-fPIC"]
+    line += compiler.options(candidates(compiler.folder, shared), levels=None, effort=1)
+    body = "{ int s = a; for (; n--; a += b ^ s) s += g(a * b) + g(s + n) - c; return s ^ a; }"
+    made = []
+    for number in range(2):
+        of = (f"int f{number}{i}(int a, int b, int c, int n) {body}\n" for i in range(8))
+        source = compiler.folder / f"{number}.c"
+        source.write_text("int g(int);\n" + "".join(of))
+        made.append(compiler.compile(source, f"{number}.o", *line, "-c")[0])
+    words = [*line[1:3], "-shared", "-nostdlib"]
+    assert "instead of" in link(compiler, made, "library.so", *words)
+    library = compiler.folder / "library.so"
+    assert "OUTLINED_FUNCTION_PROLOG" in compiler.run("llvm-nm", library).stdout
+    exported = compiler.run("llvm-nm", "-D", "--defined-only", library).stdout
+    assert len(exported.splitlines()) == 16 and "OUTLINED" not in exported
+
+
 CALLS = """\
 #include <cstdio>
 struct A { virtual void f() { std::puts("A"); } virtual ~A() {} };
