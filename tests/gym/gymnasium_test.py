@@ -61,12 +61,15 @@ def killed(env: CompilerEnv) -> None:
     process.wait()
 
 
-@pytest.mark.parametrize("which", ["counts", "ir2vec", "ir2vec-symbolic", "countdown"])
+@pytest.mark.parametrize("which", ["counts", "last", "ir2vec", "ir2vec-symbolic", "countdown"])
 def test_gymnasiums_own_check(corpus: Path, which: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of spaces without limits
         if which != "countdown":
-            made = gymnasium.make("mlbridge/PhaseOrdering-v0", corpus=corpus, observation=which)
+            options: dict[str, Any] = (
+                {"rewards": which} if which == "last" else {"observation": which}
+            )
+            made = gymnasium.make("mlbridge/PhaseOrdering-v0", corpus=corpus, **options)
             check_env(made.unwrapped)
         else:
             made = countdown()
@@ -84,6 +87,34 @@ def test_an_episode_of_passes(phases: PhaseOrdering) -> None:
     assert phases.actions[actions[0]] in shown
     assert truncated == (phases.actions[actions[-1]] != "stop")
     assert played(phases, 7)[:3] == (actions, total, truncated)
+
+
+def test_the_last_reward_is_that_of_all(corpus: Path, tmp_path: Path) -> None:
+    """Episodes end by stop, at the limit of steps, and after the last group that may run."""
+    groups = [{"name": name, "passes": f"function({name})"} for name in ("sroa", "dce")]
+    rules = {"version": 1, "repeat": "never", "stop": False}
+    (tmp_path / "twice.json").write_text(json.dumps({**rules, "actions": groups}))
+    found = []
+    for rewards in ("each", "last"):
+        episodes: list[Any] = []
+        found.append(episodes)
+        for options in ({}, {"max_steps": 3}, {"actions": tmp_path / "twice.json"}):
+            with contextlib.closing(PhaseOrdering(corpus, rewards=rewards, **options)) as env:
+                for seed in range(3):
+                    _, info = env.reset(seed=seed)
+                    first = info["code_bytes"][0]
+                    actions, total, truncated, info = played(env, seed)
+                    now = int(info["code_bytes"][0])
+                    assert total == pytest.approx((first - now) / first, abs=1e-9)
+                    episodes.append((actions, pytest.approx(total), truncated, now))
+                env.reset(seed=0)
+                *_, info = env.step(0)
+                assert ("code_bytes" in info) == (rewards == "each")
+    assert found[0] == found[1] and {one[2] for one in found[0]} == {True, False}
+    with pytest.raises(InvalidArgument, match="expected 'each' or 'last'"):
+        PhaseOrdering(corpus, rewards="none")
+    with pytest.raises(Unsupported, match="objective 'size'"):
+        PhaseOrdering(corpus, rewards="last", objective="throughput")
 
 
 def test_replay_gives_the_same_bytes(phases: PhaseOrdering) -> None:

@@ -28,6 +28,9 @@ const plugin::Flag VocabularyFlag(Prefix, "vocabulary", "", "FILE",
 const plugin::Flag
     StateFlag(Prefix, "state", "", "FILE",
               "With -phase-ordering-serve: write the module as it is there before each reply");
+const plugin::Flag RewardsFlag(Prefix, "rewards", "each", "each|last",
+                               "With -phase-ordering-serve: generate code after each step, or "
+                               "when an episode ends, for one reward");
 const plugin::Flag LogFlag(Prefix, "log", "", "DIR",
                            "Write how candidates were compared, or why the model failed, to a "
                            "file in this folder");
@@ -55,6 +58,8 @@ Status check(const Options &Given, const std::string &Observation) {
                    "in its metadata");
   if (!Given.Serves && !Given.StateFile.empty())
     return Invalid("-phase-ordering-state is for -phase-ordering-serve");
+  if (!Given.Serves && Given.RewardsLast)
+    return Invalid("-phase-ordering-rewards is for -phase-ordering-serve");
   if (!Given.Serves && Observation != "counts")
     return Invalid("-phase-ordering-observation is for -phase-ordering-serve; a model says it in "
                    "its metadata");
@@ -90,10 +95,14 @@ std::optional<Options> readOptions(LLVMContext &Context) {
   Given.Vocabulary = VocabularyFlag.value();
   Given.KeepStates = KeepStatesOption;
   Given.StateFile = StateFlag.value();
+  const std::string Rewards = RewardsFlag.value();
+  Given.RewardsLast = Rewards == "last";
   const std::string MaxSteps = MaxStepsFlag.value(), Effort = EffortFlag.value();
   Status Valid = check(Given, Observation);
   if (!readNumber(MaxSteps, Given.MaxSteps) || (!MaxSteps.empty() && Given.MaxSteps == 0))
     Valid = Given.invalid("max-steps", "1 or more", MaxSteps);
+  else if (Rewards != "each" && Rewards != "last")
+    Valid = Given.invalid("rewards", "each or last", Rewards);
   else if (!readNumber(Effort, Given.Effort))
     Valid = Given.invalid("effort", "0 or more", Effort);
   if (!Valid) {

@@ -23,6 +23,7 @@ struct Options : plugin::Settings {
   const ObservationKind *Observation = nullptr;
   std::string Vocabulary; ///< a file, or empty
   bool KeepStates = false;
+  bool RewardsLast = false; ///< code is generated when an episode ends, not after each step
   std::string StateFile;
   uint32_t MaxSteps = 0; ///< 0: not given
   uint32_t Effort = 0;

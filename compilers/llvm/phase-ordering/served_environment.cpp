@@ -78,7 +78,7 @@ Status ServedEnvironment::load(const std::string &From) {
   Inner.reset();
   Loaded = std::move(Read);
   Path = From;
-  OzSize = &OzSizes[xxh3_64bits((*Bytes)->getBuffer())];
+  Current = &Sizes[xxh3_64bits((*Bytes)->getBuffer())];
   return Status();
 }
 
@@ -90,7 +90,7 @@ Status ServedEnvironment::fork(StringRef Steps, Observation &First) {
                                              ": the last episode can be resumed after less than " +
                                              std::to_string(End) + " steps");
   Inner->resume(At, First);
-  return measure(First);
+  return Given.RewardsLast ? tell(NotMeasured, First) : measure(First);
 }
 
 Status ServedEnvironment::reset(Observation &First) {
@@ -103,7 +103,7 @@ Status ServedEnvironment::reset(Observation &First) {
   useModule(M);
   if (const std::string Why = untouchable(M); !Why.empty())
     return Status(Code::InvalidArgument, "module " + M.getModuleIdentifier() + ": " + Why);
-  if (!*OzSize) {
+  if (Current->Oz < 0) {
     WorkingCopy Copy(M, MAM);
     PipelineTuningOptions AsClang; // the text "default<Oz>" has neither vectorizer
     AsClang.LoopVectorization = false;
@@ -113,13 +113,18 @@ Status ServedEnvironment::reset(Observation &First) {
     const mlbridge::Expected<uint64_t> Bytes = codeBytes(Copy.module());
     if (!Bytes)
       return Bytes.status();
-    *OzSize = int64_t(*Bytes);
+    Current->Oz = int64_t(*Bytes);
   }
   if (Status S = Inner->reset(First); !S)
     return S;
-  const Status Measured = measure(First);
-  FirstSize = Size;
-  return Measured;
+  if (Current->First >= 0 && Given.StateFile.empty()) {
+    Size = Current->First;
+    return tell(Size, First);
+  }
+  if (Status S = measure(First); !S)
+    return S;
+  Current->First = Size;
+  return Status();
 }
 
 Status ServedEnvironment::measure(Observation &To) {
@@ -130,9 +135,13 @@ Status ServedEnvironment::measure(Observation &To) {
   if (!Bytes)
     return Bytes.status();
   Size = int64_t(*Bytes);
-  if (Status S = To.set("code_bytes", Size); !S)
+  return tell(Size, To);
+}
+
+Status ServedEnvironment::tell(int64_t Bytes, Observation &To) const {
+  if (Status S = To.set("code_bytes", Bytes); !S)
     return S;
-  return To.set("oz_code_bytes", **OzSize);
+  return To.set("oz_code_bytes", Current->Oz);
 }
 
 Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
@@ -141,14 +150,18 @@ Status ServedEnvironment::step(const Action &Chosen, Observation &Next) {
   // Not isDone(): a resumed episode would still be over.
   if (Inner->outcome() == Outcome::Stopped)
     setDone();
-  if (Inner->decisions().back().Action == Inner->actions()->size()) { // stop changes nothing
-    setReward(0);
+  const bool IsOver = Inner->outcome() != Outcome::Open;
+  const bool Stops = Inner->decisions().back().Action == Inner->actions()->size();
+  setReward(0);
+  if (Stops && !Given.RewardsLast) // it changes nothing
     return Status();
-  }
-  const int64_t Before = Size;
+  if (Given.RewardsLast && !IsOver)
+    return tell(NotMeasured, Next);
+  const int64_t Before = Given.RewardsLast ? Current->First : Size;
   if (Status S = measure(Next); !S)
     return S;
-  setReward(FirstSize == 0 ? 0 : double(Before - Size) / double(FirstSize));
+  if (Current->First != 0)
+    setReward(double(Before - Size) / double(Current->First));
   if (Inner->outcome() == Outcome::LimitReached)
     setTruncated();
   return Status();

@@ -10,7 +10,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace mlbridge::phase_ordering {
@@ -25,10 +24,16 @@ namespace mlbridge::phase_ordering {
 /// step is the decrease of the former, as a part of those at the reset. The host's module is never
 /// changed.
 ///
+/// With the option `rewards` "last" code is generated when an episode ends: by stop, after the last
+/// group that may run, or at the limit of steps. That step has the reward of all; in others it is
+/// 0, and `code_bytes` is NotMeasured.
+///
 /// With the option `keep-states` the context "fork:K" begins an episode in the state that the last
 /// one had after K steps; sizes stay relative to the reset.
 class ServedEnvironment final : public Environment {
 public:
+  static constexpr int64_t NotMeasured = -1;
+
   /// With the option `state`, writeModule is called before each reply.
   ServedEnvironment(llvm::Module &Host, llvm::ModuleAnalysisManager &MAM, Options Given,
                     std::string ActionsJson, Observer Observes);
@@ -57,12 +62,18 @@ private:
   std::unique_ptr<PhaseOrderingEnvironment> Inner;
   Signature Sig;
   Status measure(Observation &To);
+  Status tell(int64_t Bytes, Observation &To) const;
 
-  int64_t FirstSize = 0, Size = 0;
-  /// The bytes at -Oz of each module that was read, by the hash of its file, as episodes come back
-  /// to modules; and those of the host's.
-  std::map<uint64_t, std::optional<int64_t>> OzSizes;
-  std::optional<int64_t> HostOzSize, *OzSize = &HostOzSize; ///< of the module episodes begin with
+  /// The bytes of a module's code when an episode begins, and at -Oz; negative: not yet known.
+  struct Known {
+    int64_t First = NotMeasured;
+    int64_t Oz = NotMeasured;
+  };
+  /// What is known of each module that was read, by the hash of its file, as episodes come back to
+  /// modules.
+  std::map<uint64_t, Known> Sizes;
+  Known HostSizes, *Current = &HostSizes; ///< of the module that episodes begin with
+  int64_t Size = 0;                       ///< when it was measured last
 };
 
 /// Lets a driver play episodes until it leaves. Returns why that was not possible.

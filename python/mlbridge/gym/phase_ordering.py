@@ -45,7 +45,9 @@ class PhaseOrdering(CompilerEnv):
     (compilers/llvm/phase-ordering/README.md). The reward is the decrease of the executable bytes of
     its object, divided by those at the reset; `info` has them as `code_bytes`, and as
     `oz_code_bytes` those that plain -Oz gives. With IR2Vec, `embedding` takes the place of
-    `features`, which are then in `info`.
+    `features`, which are then in `info`. With `rewards="last"`, which is many times faster, code is
+    generated only when the compiler ends an episode, by `stop` or at the limit of steps: that step
+    has the reward of all, and in others `info` has no `code_bytes`.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class PhaseOrdering(CompilerEnv):
         max_steps: int | None = None,
         cache: str | os.PathLike[str] | None = None,
         keep_states: bool = False,
+        rewards: str = "each",
         opt: str = "opt-22",
         deadline: float = 60.0,
         retries: int = 5,
@@ -77,7 +80,8 @@ class PhaseOrdering(CompilerEnv):
         "throughput", which llvm-mca predicts; "poset-rl", both; or one of mlbridge.gym.objectives,
         such as `Time`; the measured ones keep their figures in `cache`, an SQLite file.
         `keep_states`: `fork` resumes without taking steps again, at the price of a copy of the
-        module for each step; not where the objective is measured."""
+        module for each step; not where the objective is measured. `rewards`: "each" step has one,
+        or the "last", of the objective "size" alone."""
         if observation not in OBSERVATIONS:
             raise Unsupported(
                 f"the observation is {observation!r}; there is {', '.join(OBSERVATIONS)}"
@@ -86,6 +90,10 @@ class PhaseOrdering(CompilerEnv):
         if vocabulary is not None and not embeds:
             raise InvalidArgument("a vocabulary is for the observations ir2vec and ir2vec-symbolic")
         self._objective = objective_of(objective, None if cache is None else Cache(cache))
+        if rewards not in ("each", "last"):
+            raise InvalidArgument(f"rewards is {rewards!r}, expected 'each' or 'last'")
+        if rewards == "last" and self._objective is not None:
+            raise Unsupported("rewards='last' is for the objective 'size'")
         self._resumes = self._objective is None
         #: The reward is the decrease of bytes.
         self.measures_size = self._objective is None
@@ -129,6 +137,8 @@ class PhaseOrdering(CompilerEnv):
             ]
         if keep_states:
             self._command.append("-phase-ordering-keep-states")
+        if rewards == "last":
+            self._command.append("-phase-ordering-rewards=last")
         self._states: tempfile.TemporaryDirectory[str] | None = None
         self._corpus = found = opened(corpus, part)
         if largest is not None and found is None:
@@ -212,6 +222,12 @@ class PhaseOrdering(CompilerEnv):
         if done.returncode < 0:
             raise Unavailable(f"{command[0]} was ended by signal {-done.returncode}")
         return done
+
+    def _info(self, **more: Any) -> dict[str, Any]:
+        info = super()._info(**more)
+        if SIZES[0] in info and info[SIZES[0]][0] < 0:  # not measured
+            del info[SIZES[0]]
+        return info
 
     def _begun(self, info: dict[str, Any]) -> None:
         if self._objective is not None:

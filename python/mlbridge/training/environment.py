@@ -96,7 +96,7 @@ class AsVector(gymnasium.Wrapper[Any, Any, Any, Any]):
     def totals(info: Mapping[str, Any], reward: float) -> dict[str, float]:
         """The figures of an episode that ended with `info`."""
         totals = {"episodes": 1.0, "rewards": reward, "faults": float("fault" in info)}
-        if "oz_code_bytes" in info and "fault" not in info:
+        if {"code_bytes", "oz_code_bytes"} <= info.keys() and "fault" not in info:
             bytes_, oz = (max(1, info[name][0]) for name in ("code_bytes", "oz_code_bytes"))
             totals |= {"sizes": 1.0, "log_over_oz": math.log(bytes_ / oz)}
         return totals

@@ -174,6 +174,40 @@ def test_bytes_are_observed_beside_those_of_the_stock_pipeline(
             assert max(stock, last) < first
 
 
+def test_the_last_reward_is_that_of_all(compiler: Compiler, uri: str) -> None:
+    words, shapes = module_of(compiler, "words.c"), module_of(compiler, "shapes.c")
+    options = ("-phase-ordering-max-steps=4", "-phase-ordering-keep-states")
+    totals: dict[str, list[float]] = {"each": [], "last": []}
+    at_the_limit: dict[str, list[int]] = {"each": [], "last": []}
+    for when, sums in totals.items():
+        own = uri.rstrip("/") + "-" + when + "/" * uri.endswith("/")
+        with (
+            environment(compiler, own, words, *options, f"-phase-ordering-rewards={when}"),
+            mlbridge.drive(f"{own}?wait=20s", deadline=60) as driver,
+        ):
+            for unit, actions in (
+                (str(words), ORDER),
+                (str(shapes), (*ORDER[:2], STOP)),
+                (str(words), (STOP,)),
+                (str(words), ORDER),
+                ("fork:0", ORDER),
+            ):
+                assert (driver.reset(unit)["code_bytes"][0] > 0) or unit == "fork:0"
+                rewards = []
+                for action in actions:
+                    assert not driver.done
+                    observation, reward, _ = driver.step(action)
+                    rewards.append(reward)
+                    if not driver.done:
+                        assert (observation["code_bytes"][0] == -1) == (when == "last")
+                assert driver.done and (when == "each" or not any(rewards[:-1]))
+                sums.append(sum(rewards))
+                if driver.truncated:
+                    at_the_limit[when].append(int(observation["code_bytes"][0]))
+    assert totals["last"] == pytest.approx(totals["each"]) and totals["last"][0] > 0
+    assert at_the_limit["last"] == at_the_limit["each"] and len(at_the_limit["each"]) == 3
+
+
 def test_a_module_that_no_pass_may_change_is_refused(compiler: Compiler, uri: str) -> None:
     words, off = module_of(compiler, "words.c"), compiler.folder / "off.bc"
     compiler.run("clang", "-O0", "-emit-llvm", "-c", SOURCES / "words.c", "-o", off)
