@@ -31,6 +31,23 @@ def test_the_version_is_the_projects() -> None:
     assert first.startswith(f"mlbridge ({version('ml-compiler-bridge')}-"), first
 
 
+def test_the_python_package_has_all_of_its_files(tmp_path: Path) -> None:
+    site, libraries = "site", "lib"
+    plugins = tmp_path / site / "mlbridge" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "list.json").write_text("{}")
+    root = os.path.relpath(tmp_path, ROOT)  # as debian/rules gives it
+    run("debian/python-package", root, site, libraries, "1", cwd=ROOT)
+    package = ROOT / "python" / "mlbridge"
+    for path in (
+        *package.rglob("*.py"),
+        *(package / "report").glob("page.*"),
+        package / "py.typed",
+    ):
+        assert (tmp_path / site / path.relative_to(package.parent)).is_file(), path
+    assert (tmp_path / site / "mlbridge/report/treemap.json").is_file()
+
+
 def test_every_installed_file_is_in_one_package(tmp_path: Path) -> None:
     scripts = DEV.rglob("cmake_install.cmake")
     found = {
