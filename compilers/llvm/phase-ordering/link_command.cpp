@@ -6,6 +6,8 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/StringSaver.h"
 
+#include <cstring>
+
 using namespace llvm;
 
 namespace mlbridge::phase_ordering {
@@ -18,8 +20,9 @@ std::string whyNoCode(const Pipeline &Begins) {
   BumpPtrAllocator Allocator;
   StringSaver Saver(Allocator);
   SmallVector<const char *> Words;
-  for (const StringRef Word : split((*Line)->getBuffer(), '\0'))
-    Words.push_back(Saver.save(Word).data());
+  const std::string Text = (*Line)->getBuffer().str();
+  for (size_t At = 0; At < Text.size(); At += strlen(Words.back()) + 1)
+    Words.push_back(&Text[At]);
   cl::ExpandResponseFiles(Saver, cl::TokenizeGNUCommandLine, Words);
   unsigned Partitions = 1;
   for (StringRef Word : Words) {
