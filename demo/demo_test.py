@@ -174,7 +174,9 @@ def test_tables_and_chart(tmp_path: Path) -> None:
     assert max(len(line) for line in lines if "differ" not in line) <= 80
     demo.run.draw(report([good], []), [good], tmp_path, whole=False)
     assert [file.name for file in tmp_path.iterdir()] == ["chart.png"]
-    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+    reporting.draw_linked([good], tmp_path / "linked.png")
+    for name in ("chart.png", "linked.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_program_that_fails_its_test_is_a_result_not_an_accident(

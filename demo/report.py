@@ -14,6 +14,8 @@ from demo.agreement import Agreement
 from demo.measure import Build, Result
 from demo.table import Say, Table, say
 from mlbridge.ratio import Ratio
+from mlbridge.report import charts
+from mlbridge.report.page import Figure, picture
 from programs.linked import problems
 
 #: What is linked at -Oz, in link-time optimization alone and with `mlbridge flags smallest`.
@@ -251,19 +253,18 @@ def print_linked(results: Sequence[Result], say: Say = say) -> None:
 
 def draw_linked(results: Sequence[Result], file: Path) -> None:
     """A bar for each program and way."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    axes = figure.add_subplot()
-    others = list(LINKED.items())[1:]
-    for place, (way, of) in enumerate(others):
-        heights = [r.linked[of].bytes / r.linked["-Oz"].bytes for r in results]
-        axes.bar([i + 0.27 * (place - 1) for i in range(len(results))], heights, 0.25, label=way)
-    axes.axhline(1.0, color="grey", linewidth=0.8)
-    axes.set_xticks(range(len(results)), [r.program.name for r in results], rotation=30)
-    axes.set(ylim=(0.75, 1.05), ylabel="executable bytes of the linked program / -Oz")
-    axes.legend()
-    figure.savefig(file, dpi=110)
+    ways = list(LINKED)[1:]
+    rows = [
+        {
+            "name": result.program.name,
+            "way": way,
+            "ratio": result.linked[LINKED[way]].bytes / result.linked["-Oz"].bytes,
+        }
+        for result in results
+        for way in ways
+    ]
+    spec = charts.changes(rows, ways, "executable bytes of the linked program over -Oz, %")
+    file.write_bytes(picture([Figure("Linked programs", spec)], "png"))
 
 
 def print_agreements(engines: Sequence[Agreement], say: Say = say) -> None:
