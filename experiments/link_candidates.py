@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Chooses candidates for links: measured on programs' merged modules, the best few together.
 
-    python3 -m experiments.link_candidates [--choose 10] [--pool FILE] [-o FILE] [SET|NAME ...]
+    python3 -m experiments.link_candidates [--choose 10] [--pool FILE] [--target TRIPLE] [-o FILE]
+        [SET|NAME ...]
 
 Each program is compiled and linked with -flto once, and the plugin tries every candidate of the
 pool in that link. The first is the one that gains most, each further one gains most beside those
 before it. What was measured is kept in build/link-candidates/, a file for each program, so that an
-interrupted run goes on where it was; remove the folder after the pool or the plugin has changed.
+interrupted run goes on where it was, in a folder of its own for another target; remove the folder after the pool or the plugin has changed.
 """
 
 from __future__ import annotations
