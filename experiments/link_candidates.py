@@ -7,7 +7,8 @@
 Each program is compiled and linked with -flto once, and the plugin tries every candidate of the
 pool in that link. The first is the one that gains most, each further one gains most beside those
 before it. What was measured is kept in build/link-candidates/, a file for each program, so that an
-interrupted run goes on where it was, in a folder of its own for another target; remove the folder after the pool or the plugin has changed.
+interrupted run goes on where it was; another target has a folder of its own. Remove the folder
+after the pool or the plugin has changed.
 """
 
 from __future__ import annotations
