@@ -2,7 +2,8 @@
 #
 # Compiles and links these targets with what `mlbridge flags` prints (of the Python package; the
 # variable MLBRIDGE_COMMAND says which): for `smallest`, unless other optimizations are named. It
-# does nothing at levels other than those of the optimizations, so choose -Oz, as for smallest.
+# does nothing at levels other than those of the optimizations, so choose -Oz, as for smallest. What
+# links a static library of these gets the flags for the link, too.
 # The compiler must be clang 22. Needs no more of MLBridge's CMake package than this file, whose
 # place `mlbridge path cmake` prints.
 cmake_policy(PUSH)
@@ -10,6 +11,9 @@ cmake_policy(VERSION 3.20)
 
 function(mlbridge_optimize)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "LTO;EFFORT" "OPTIMIZATIONS")
+  if(arg_KEYWORDS_MISSING_VALUES)
+    message(FATAL_ERROR "mlbridge_optimize: expected a value after ${arg_KEYWORDS_MISSING_VALUES}")
+  endif()
   if(NOT arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "mlbridge_optimize: expected targets")
   endif()
@@ -40,8 +44,28 @@ function(mlbridge_optimize)
   endif()
   foreach(target IN LISTS arg_UNPARSED_ARGUMENTS)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:SHELL:${flags}>")
-    target_link_options(${target} PRIVATE "SHELL:${flags}")
+    get_target_property(type ${target} TYPE)
+    if(type MATCHES "^(STATIC|OBJECT)_LIBRARY$") # whoever links it has to read bitcode
+      target_link_options(${target} INTERFACE "SHELL:${flags}")
+    else()
+      target_link_options(${target} PRIVATE "SHELL:${flags}")
+    endif()
+    if(arg_OPTIMIZATIONS MATCHES "smallest|phase-ordering")
+      cmake_language(EVAL CODE "cmake_language(DEFER CALL mlbridge_look_for_level [[${target}]])")
+    endif()
   endforeach()
+endfunction()
+
+# Says it if no option that this directory can see is one of the levels for size.
+function(mlbridge_look_for_level target)
+  get_target_property(options ${target} COMPILE_OPTIONS)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  foreach(language C CXX)
+    list(APPEND options ${CMAKE_${language}_FLAGS} ${CMAKE_${language}_FLAGS_${type}})
+  endforeach()
+  if(NOT CMAKE_CONFIGURATION_TYPES AND NOT "${options}" MATCHES "-O[sz]")
+    message(NOTICE "mlbridge_optimize: no -Oz or -Os was seen for ${target}, and at other levels it changes nothing")
+  endif()
 endfunction()
 
 cmake_policy(POP)

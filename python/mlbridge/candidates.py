@@ -176,7 +176,7 @@ def _read_kept(kept: Path) -> dict[str, Measured]:
 
 
 def _measure(bitcode: Path, module: Module, wanted: Sequence[Candidate]) -> Measured:
-    """Measure a module. A crash ends a comparison, so those after it are compared once more."""
+    """Measure a module. What takes too long ends a comparison; those after it are compared anew."""
     measured = Measured(module.program, 0)
     left = list(wanted)
     while left:

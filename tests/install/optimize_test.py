@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -81,6 +82,7 @@ def test_targets_are_compiled_and_linked_for_size(tmp_path: Path, more: str) -> 
     ("more", "compiler", "said"),
     [
         ("EFFORT many", "clang-22", "expected 0 to 100"),
+        ("EFFORT", "clang-22", "expected a value after EFFORT"),
         ("OPTIMIZATIONS largest", "clang-22", "there is no optimization 'largest'"),
         ("", "gcc-12", "expected clang 22, got"),
     ],
@@ -90,3 +92,22 @@ def test_what_is_wrong_is_an_error_when_configuring(
 ) -> None:
     with pytest.raises(AssertionError, match=said):
         run(*configure(tmp_path, more, compiler), cwd=tmp_path)
+
+
+def test_a_static_library_alone_is_linked_by_what_can_read_it(tmp_path: Path) -> None:
+    configuring = configure(tmp_path, "")
+    text = (tmp_path / "CMakeLists.txt").read_text()
+    alone = text.replace("mlbridge_optimize(program parts", "mlbridge_optimize(parts")
+    (tmp_path / "CMakeLists.txt").write_text(alone)
+    run(*configuring, cwd=tmp_path)
+    run("cmake", "--build", "out", cwd=tmp_path)
+    assert run(str(tmp_path / "out/program"), cwd=tmp_path) == "10 24 5\n"
+
+
+@pytest.mark.parametrize("level", ["-O2", "-Oz"])
+def test_a_level_at_which_nothing_happens_is_said(tmp_path: Path, level: str) -> None:
+    configuring = configure(tmp_path, "")
+    text = (tmp_path / "CMakeLists.txt").read_text().replace("-Oz", level)
+    (tmp_path / "CMakeLists.txt").write_text(text)
+    done = subprocess.run(configuring, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ("no -Oz or -Os was seen for program" in done.stderr) == (level == "-O2")

@@ -6,6 +6,7 @@
 
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
@@ -47,10 +48,28 @@ static void forgetFiles(TargetMachine &TM) {
   TM.Options.MCOptions.AsSecureLogFile.clear();
 }
 
+/// For DWARF 5: the file of the first compile unit, which the assembler's line table begins with.
+/// Otherwise it makes a table of version 4, without checksums, as LLVM prints no such file where a
+/// module has several compile units.
+static void printRootFile(const Module &M, raw_ostream &Out) {
+  if (M.getDwarfVersion() < 5 || M.debug_compile_units().empty())
+    return;
+  const DIFile *File = (*M.debug_compile_units_begin())->getFile();
+  Out << "\t.file\t0 \"";
+  printEscapedString(File->getDirectory(), Out);
+  Out << "\" \"";
+  printEscapedString(File->getFilename(), Out);
+  Out << '"';
+  if (const auto Sum = File->getChecksum(); Sum && Sum->Kind == DIFile::CSK_MD5)
+    Out << " md5 0x" << Sum->Value;
+  Out << '\n';
+}
+
 llvm::Expected<std::string> assemblyOf(Module &M, TargetMachine &TM) {
   forgetFiles(TM);
   SmallVector<char, 0> Text;
   raw_svector_ostream Out(Text);
+  printRootFile(M, Out);
   if (Error E = generate(M, TM, CodeGenFileType::AssemblyFile, Out))
     return E;
   // Prologues that functions share (-homogeneous-prolog-epilog) are weak, and a shared library

@@ -28,9 +28,11 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <csignal>
 #include <mutex>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace llvm;
@@ -210,14 +212,24 @@ std::vector<size_t> Comparison::candidates(bool AfterStock) const {
   return Numbers;
 }
 
+/// How a run ended that has said nothing.
+static RunEnd endOf(trial::Race::End How) {
+  if (How.IsLate)
+    return RunEnd::TooLong;
+  const bool IsKilled = WIFSIGNALED(How.Status) && WTERMSIG(How.Status) == SIGKILL;
+  return IsKilled ? RunEnd::Killed : RunEnd::Crashed;
+}
+
 /// Returns in the processes of runs, but not in the nursery.
 void Comparison::nurse(ArrayRef<size_t> Runs) {
   trial::Race Racing(Limit);
   const auto OnEnd = [&](size_t Number, trial::Race::End How) {
     CandidateRun &Run = Shared[Number];
     if (Run.End == RunEnd::NotTried)
-      Run.End = How.IsLate ? RunEnd::TooLong : RunEnd::Crashed;
+      Run.End = endOf(How);
     if (Run.End == RunEnd::Measured || Run.End == RunEnd::Refused)
+      return true;
+    if (Run.End == RunEnd::Crashed && Number != stock())
       return true;
     // The stock pipeline has won. How measuring it ends says whether the candidate is to blame.
     if (!Racing.isRunning(stock()))
@@ -392,7 +404,7 @@ void Comparison::finishAssembly(TargetMachine &TM) {
     end(RunEnd::Refused);
   }
   if (!trial::writeAll(Files[*Own], *Text))
-    _exit(1);
+    end(RunEnd::Killed);
   TM.Options.MCOptions.MCNoWarn = true; // the user's own code is not in question any more
   measure(*assembled(*Text, M), &TM);
 }
@@ -413,7 +425,7 @@ void Comparison::finish(TargetMachine *TM) {
     end(RunEnd::Refused);
   }
   if (!trial::writeAll(Files[*Own], Out.str()))
-    _exit(1);
+    end(RunEnd::Killed);
   measure(**Read, TM);
 }
 
@@ -488,14 +500,14 @@ std::string Comparison::problem() const {
   if (Shared[stock()].End == RunEnd::TooLong)
     return "the code of the usual passes takes longer than " + limit() +
            " to make, so this object may not be reproducible";
-  if (Shared[stock()].End == RunEnd::Crashed)
+  if (Shared[stock()].End == RunEnd::Crashed || Shared[stock()].End == RunEnd::Killed)
     return "LLVM's code generator fails for " + versions::tripleOf(M).str() +
            ", so nothing can be compared";
   for (const auto &[Run, Candidate] : zip(Result.Runs, Result.Candidates)) {
     const std::string Who = "candidate '" + Candidate.Name + "' ";
     switch (Run.End) {
-    case RunEnd::Crashed:
-      return Who + "crashed";
+    case RunEnd::Killed:
+      return Who + "was killed, so this object may not be reproducible";
     case RunEnd::TooManyPasses:
       return Who + "ran too many passes";
     case RunEnd::TooLong:

@@ -23,10 +23,11 @@ enum class RunEnd : uint32_t {
   NotTried,
   Measured,
   Refused, ///< it makes no code that could take the place of the stock pipeline's
-  Crashed,
+  Crashed, ///< LLVM's passes or code generator did, as they would each time
   TooManyPasses,
   TooLong,
   BadOption, ///< LLVM refuses the value of an option
+  Killed,    ///< from outside, or for want of memory
 };
 
 /// One try of a candidate, or of the stock pipeline.
@@ -65,9 +66,9 @@ void registerComparison(llvm::PassBuilder &PB);
 /// stock optimizations. These processes end before anything is written, and cannot print.
 ///
 /// A candidate is measured as a whole compilation: with what else is in the pipeline of the host,
-/// and by its own code generator. If one crashes, runs more passes than a limit that grows with the
-/// module, or takes longer than a minute (in a link, a second more for each 1000 instructions), the
-/// stock pipeline wins. Requires trial::whyNot().empty(), but in a link.
+/// and by its own code generator. One that crashes is left out. If one is killed, runs more passes
+/// than a limit that grows with the module, or takes longer than a minute (in a link, a second more
+/// for each 1000 instructions), the stock pipeline wins. Requires trial::whyNot().empty(), but in a link.
 ///
 /// A linker has several threads, which share LLVM's options. So with `IsLink` the options of a
 /// candidate hold in its own process alone: that generates the code, and if it is the smallest, the

@@ -31,6 +31,8 @@ std::string whyNoCode(const Pipeline &Begins) {
     if (Word == "lto-emit-llvm" || Word == "plugin-opt=emit-llvm")
       return "with --lto-emit-llvm no code is generated";
     Word.consume_front("plugin-opt=");
+    if (Word.starts_with("dwo_dir="))
+      return "with -gsplit-dwarf debug information is written to files of its own";
     if (Word.consume_front("lto-partitions="))
       to_integer(Word, Partitions);
   }

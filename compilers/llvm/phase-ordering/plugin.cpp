@@ -72,16 +72,30 @@ static std::string whyNoRoom() {
          " MB are left, too few for candidates, so it may not be reproducible";
 }
 
+/// In a link, where the assembly of a candidate is assembled: the reason for which that would not be
+/// what the code generator writes. RISC-V and LoongArch mark code that the linker may relax, and
+/// their files say which extensions functions use.
+static std::string whyNoAssembly(const Module &M) {
+  const Triple Target = versions::tripleOf(M);
+  if (Target.isX86() || Target.isAArch64() || Target.isARM() || Target.isThumb())
+    return "";
+  return ("candidates of links are for x86, Arm and AArch64, not for " + Target.getArchName()).str();
+}
+
 /// Asks the model about a module that it may change. The pipeline has no level where the pass was
 /// named itself. Returns as choosePasses does.
 static bool optimize(const Options &Given, Module &M, ModuleAnalysisManager &MAM,
                      const Pipeline &Begins) {
   const bool Compares = Given.Effort && !Begins.Level.empty();
-  if (Compares)
-    if (const std::string Why = whyNoRuns(Begins); !Why.empty()) {
+  if (Compares) {
+    std::string Why = whyNoRuns(Begins);
+    if (Why.empty() && Begins.isLink())
+      Why = whyNoAssembly(M);
+    if (!Why.empty()) {
       remarkLeftAlone(M, Why + ", so no candidate is tried");
       return false;
     }
+  }
   if (const std::string Why = Begins.isLink() ? whyNoRoom() : ""; !Why.empty()) {
     Given.giveUpOn(M, Why);
     return false;
@@ -134,8 +148,11 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, const Pipeline &
   if (!firstDefinition(M))
     return false;
   if (!Level.empty() && !Given->wants(Level)) {
-    remarkLeftAlone(M, "-" + Level.str() + " is not one of the levels " + Given->Levels +
-                           " (-phase-ordering-levels)");
+    const std::string Is =
+        Begins.isLink() ? "less than 95 % of its code was compiled at -Oz or -Os, so its level is -"
+                        : "-";
+    remarkLeftAlone(M, Is + Level.str() + (Begins.isLink() ? ", not" : " is not") +
+                           " one of the levels " + Given->Levels + " (-phase-ordering-levels)");
     return false;
   }
   if (const std::string Why = untouchable(M); !Why.empty()) {
@@ -176,8 +193,9 @@ static bool replacePasses(Module &M, ModuleAnalysisManager &MAM, const Pipeline 
     return false;
   }
   if (!isModelSafe()) {
-    remarkLeftAlone(M, "a model that loads code must be named by the link itself, with "
-                       "MLBRIDGE_PHASE_ORDERING_MODEL");
+    if (const std::optional<Options> Given = readOptions(M.getContext()))
+      Given->giveUpOn(M, "a model that loads code must be named by the link itself, with "
+                         "MLBRIDGE_PHASE_ORDERING_MODEL");
     return false;
   }
   return choosePasses(M, MAM, Begins);

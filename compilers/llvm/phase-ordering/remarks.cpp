@@ -56,6 +56,13 @@ void remarkSelection(const Options &Given, Module &M, const Selection &Result) {
   const llvm::Function *F = firstDefinition(M);
   if (!F || !Result.Problem.empty() || !Result.Stock.Bytes)
     return;
+  for (const auto &[Run, Candidate] : zip(Result.Runs, Result.Candidates))
+    if (Run.End == RunEnd::Crashed) {
+      OptimizationRemarkMissed Remark(Name, "Crashed", F);
+      Remark << "candidate '" << ore::NV("Candidate", Candidate.Name)
+             << "' is left out: LLVM crashed in it";
+      M.getContext().diagnose(Remark);
+    }
   OptimizationRemark Remark(Name, Result.Winner ? "Smaller" : "StockKept", F);
   if (Result.IsLink)
     Remark << ore::NV("Module", M.getModuleIdentifier()) << ": ";

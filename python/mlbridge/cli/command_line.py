@@ -33,6 +33,8 @@ def words(request: Request) -> list[str]:
             digest.update(" ".join(plugin_options(request, query)).encode())
         plugins = dict.fromkeys(query.plugin for query in linking)
         line += [*stock_words(request), *files.linker_words(plugins, digest.hexdigest())]
+        # ccache moves the linker's words out of those that may be unused.
+        line.append("-Wno-unused-command-line-argument")
     for query in request.queries:
         own = (f"-{query.optimization.name}-{text}" for text in plugin_options(request, query))
         line += files.llvm_words(*query.optimization.compiler_options, *own)

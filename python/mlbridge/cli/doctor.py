@@ -290,7 +290,8 @@ def conflicts() -> Iterator[Check]:
         (
             f"{files.DISTRIBUTION}-compat",
             (f"{files.DISTRIBUTION}-compat", "compilerinterface"),
-            "it cannot be imported while PyPI's compilerinterface is installed, too",
+            "it cannot be imported beside PyPI's compilerinterface, which this tree's tests install, "
+            "unless MLBRIDGE_COMPAT_BESIDE=1",
             "import CompilerInterface",
             "pip uninstall compilerinterface",
         ),

@@ -201,8 +201,8 @@ def plugin_file(optimization: str, stated: str | None = None, llvm: int = 22) ->
         raise UsageError(
             f"there is no optimization '{optimization}'"
             + (
-                nearest(optimization, list(OPTIMIZATIONS))
-                or "; there is " + ", ".join(OPTIMIZATIONS)
+                nearest(optimization, [*OPTIMIZATIONS, *COMBINATIONS])
+                or "; there is " + ", ".join((*OPTIMIZATIONS, *COMBINATIONS))
             )
         )
     if stated is None and known.compiler == "llvm" and llvm not in known.versions:
@@ -296,6 +296,18 @@ def must_fit(options: argparse.Namespace) -> None:
         raise UsageError(f"--levels is not for {names[0]}: {command} has none")
 
 
+def must_be_data(query: Query, lto: str | None) -> None:
+    """UsageError if it is for links, whose objects name the model, and that loads code."""
+    if not (lto and query.optimization.link):
+        return
+    for scheme in query.schemes:
+        if scheme not in ("candidates", "native", "function", "unix", "shm", "pipe", "grpc"):
+            raise UsageError(
+                f"--lto: objects may name no {scheme}: model, which loads code; give native: and "
+                "the file, a server, or --effort 1 or more"
+            )
+
+
 def must_be_forkable(query: Query, queries: Sequence[Query]) -> None:
     """UsageError if it compares in processes that would have to share a connection."""
     if query.optimization.candidates or not query.effort:
@@ -342,6 +354,7 @@ def request_of(options: argparse.Namespace, runtime: str | None) -> Request:
     queries = [query_of(options, name, uris.get(name), runtime) for name in options.optimizations]
     for query in queries:
         must_be_forkable(query, queries)
+        must_be_data(query, options.lto)
     return Request(
         queries=tuple(queries),
         compiler=options.compiler or queries[0].optimization.command(options.llvm),

@@ -62,7 +62,10 @@ def _read(path: Path, name: str) -> list[Any]:
         return [decisions.read_trials([path], name)]
     if start.lstrip()[:1] == b"{":
         return [evaluation.read(read_json(path), name)]
-    raise InvalidModel(f"{path}: {EXPECTED}, got {'something else' if start else 'an empty file'}")
+    got = "something else" if start else "an empty file"
+    if start.startswith(b"BC\xc0\xde"):
+        got = "LLVM bitcode, as -flto makes it: give the linked program"
+    raise InvalidModel(f"{path}: {EXPECTED}, got {got}")
 
 
 def _folder(path: Path, name: str) -> list[Any]:

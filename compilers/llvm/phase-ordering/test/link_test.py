@@ -144,7 +144,7 @@ FLAGS = (
     "-fPIC -fvisibility=hidden",
     "-fsanitize=undefined",
     "-fcf-protection=full",
-    "-g -gsplit-dwarf -gz",
+    "-g -gz",
     "-fwhole-program-vtables -fvisibility=hidden",
     "-fprofile-instr-generate -fcoverage-mapping",
     "-march=x86-64-v4 -fstack-protector-all",
@@ -203,7 +203,8 @@ def test_nothing_is_done_where_nothing_should_be(compiler: Compiler, kind: str) 
         assert linked == plain
 
     left_alone(objects(compiler, [flag], None), "none of its files was compiled for a model")
-    left_alone(objects(compiler, [flag, "-O2"], model), "-O2 is not one of the levels Os,Oz")
+    at_2 = objects(compiler, [flag, "-O2"], model)
+    left_alone(at_2, "at -Oz or -Os, so its level is -O2, not one of the levels Os,Oz")
     for code in ("aot:/tmp/policy.so", "onnx:policy.onnx?runtime=/tmp/runtime.so"):
         left_alone(objects(compiler, [flag], code), "a model that loads code must be named by")
     if kind == "full":
@@ -215,15 +216,62 @@ def test_nothing_is_done_where_nothing_should_be(compiler: Compiler, kind: str) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_candidate_that_crashes_leaves_the_stock_link(compiler: Compiler, kind: str) -> None:
+def test_a_candidate_that_crashes_is_left_out(compiler: Compiler, kind: str) -> None:
     crash = {"name": "crash", "passes": "trigger-crash-module"}
     flag = f"-flto={kind}"
-    made = objects(compiler, [flag], candidates(compiler.folder, crash, AFTER))
-    said = link(compiler, made, "linked", flag)
-    assert "warning: phase-ordering: candidate 'crash' crashed" in said
-    link(compiler, made, "plain", flag, plugin=False)
+    model = candidates(compiler.folder, crash, AFTER)
+    said = link(compiler, objects(compiler, [flag], model), "linked", flag)
+    assert "candidate 'crash' is left out: LLVM crashed in it" in said and "warning" not in said
+    link(compiler, objects(compiler, [flag], None), "plain", flag, plugin=False)
+    linked, plain = (compiler.folder / name for name in ("linked", "plain"))
+    assert code(compiler, linked) < code(compiler, plain)
+
+
+FREESTANDING = """
+int total(const int *v, int n) { int s = 0; for (int i = 0; i < n; i++) s += v[i] * v[i]; return s; }
+int other(int a, int b) { switch (a % 4) { case 0: return b * 3; case 1: return b - a; }
+  return total(&a, 1) + total(&b, 1); }
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_target_whose_assembly_says_less_is_left_alone(compiler: Compiler, kind: str) -> None:
+    source = compiler.folder / "free.c"
+    source.write_text(FREESTANDING)
+    target = ["--target=riscv64-linux-gnu", "-fPIC", f"-flto={kind}"]
+    model = compiler.options(candidates(compiler.folder, INSTEAD), levels=None, effort=1)
+    compiler.run("clang", *target, "-Oz", *model, "-c", source, "-o", "free.o")
+    command = ["clang", *target, "-fuse-ld=lld", "-shared", "-nostdlib", "free.o", "-o"]
+    load = [f"-Wl,--load-pass-plugin={compiler.plugin}", *REMARKS]
+    said = compiler.run(*command, "linked", *load).stderr
+    assert "candidates of links are for x86, Arm and AArch64, not for riscv64" in said
+    compiler.run(*command, "plain")
     linked, plain = ((compiler.folder / name).read_bytes() for name in ("linked", "plain"))
     assert linked == plain
+
+
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_debug_information_of_a_candidate(compiler: Compiler, version: str) -> None:
+    """The line table has the version and the checksums that it has without the plugin."""
+    debug = ["-flto=full", f"-gdwarf-{version}"]
+    link(compiler, objects(compiler, debug, None), "plain", "-flto=full", plugin=False)
+    made = objects(compiler, debug, candidates(compiler.folder, AFTER))
+    assert "bytes of code instead of" in link(compiler, made, "linked", "-flto=full")
+    tables = [
+        compiler.run("llvm-dwarfdump", "--debug-line", name).stdout for name in ("linked", "plain")
+    ]
+    for text in tables:
+        assert f"  version: {version}\n" in text
+        assert ("md5_checksum: " in text) == (version == "5")
+        assert all(f'name: "{path}"' in text or f"/{path}\"" in text for path in ("symbols.c",))
+
+
+def test_split_debug_information_is_left_alone(compiler: Compiler) -> None:
+    line = ["-flto=full", "-g", "-gsplit-dwarf"]
+    made = objects(compiler, line, candidates(compiler.folder, AFTER))
+    said = link(compiler, made, "linked", *line)
+    assert "with -gsplit-dwarf debug information is written to files of its own" in said
+    assert list(compiler.folder.glob("linked-dwo/*.dwo"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
