@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What `mlbridge flags` prints for compilations and links of whole programs."""
 
-from __future__ import itertools
-import annotations
+from __future__ import annotations
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -51,6 +51,7 @@ def test_link_time_optimization(
     assert "--lto is for phase-ordering" in refused(
         capsys, "inliner", "--lto", "full", *model[:2], "--model", "unix:s"
     )
+    shipped.with_name("policy.onnx").write_bytes(b"")
     for code in (["--effort", "0"], ["--model", f"onnx:{place}/policy.onnx"]):
         said = refused(capsys, *smallest, *code)
         assert "--lto: objects may name no onnx: model, which loads code; give native:" in said
