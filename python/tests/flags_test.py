@@ -612,6 +612,22 @@ def test_a_compiler_cache_follows_the_model(
 
 
 @clang
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")
+def test_a_compiler_cache_takes_the_flags_of_a_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It moves words of the linker, of which clang must not warn."""
+    monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("CCACHE_DISABLE", raising=False)
+    (tmp_path / "f.c").write_text(SOURCE)
+    assert main(["flags", "smallest"]) == 0
+    line = shlex.split(capsys.readouterr().out)
+    command = ["ccache", "clang-22", *line, "-Oz", "-Wall", "-Werror", "-c", "f.c"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@clang
 @pytest.mark.parametrize("gone", ["plugin", "model", "compiler"])
 def test_a_wrapper_fails_if_something_is_gone(tmp_path: Path, gone: str) -> None:
     things = {

@@ -68,7 +68,8 @@ void registerComparison(llvm::PassBuilder &PB);
 /// A candidate is measured as a whole compilation: with what else is in the pipeline of the host,
 /// and by its own code generator. One that crashes is left out. If one is killed, runs more passes
 /// than a limit that grows with the module, or takes longer than a minute (in a link, a second more
-/// for each 1000 instructions), the stock pipeline wins. Requires trial::whyNot().empty(), but in a link.
+/// for each 1000 instructions), the stock pipeline wins. Requires trial::whyNot().empty(), but in a
+/// link.
 ///
 /// A linker has several threads, which share LLVM's options. So with `IsLink` the options of a
 /// candidate hold in its own process alone: that generates the code, and if it is the smallest, the

@@ -72,14 +72,15 @@ static std::string whyNoRoom() {
          " MB are left, too few for candidates, so it may not be reproducible";
 }
 
-/// In a link, where the assembly of a candidate is assembled: the reason for which that would not be
-/// what the code generator writes. RISC-V and LoongArch mark code that the linker may relax, and
+/// In a link, where the assembly of a candidate is assembled: the reason for which that would not
+/// be what the code generator writes. RISC-V and LoongArch mark code that the linker may relax, and
 /// their files say which extensions functions use.
 static std::string whyNoAssembly(const Module &M) {
   const Triple Target = versions::tripleOf(M);
   if (Target.isX86() || Target.isAArch64() || Target.isARM() || Target.isThumb())
     return "";
-  return ("candidates of links are for x86, Arm and AArch64, not for " + Target.getArchName()).str();
+  return ("candidates of links are for x86, Arm and AArch64, not for " + Target.getArchName())
+      .str();
 }
 
 /// Asks the model about a module that it may change. The pipeline has no level where the pass was

@@ -14,7 +14,7 @@ using namespace llvm;
 
 namespace mlbridge::phase_ordering {
 
-static constexpr StringLiteral EndNames[] = {"not tried",       "measured", "refused",   "crashed",
+static constexpr StringLiteral EndNames[] = {"not tried",       "measured", "refused",    "crashed",
                                              "too many passes", "too long", "bad option", "killed"};
 
 static void write(const CandidateRun &Run, const std::string &Prefix, json::Object &To) {

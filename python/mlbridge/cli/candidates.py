@@ -21,8 +21,8 @@ def add_arguments(parser: Parser) -> None:
     parser.describe(
         """\
 Compiles the modules of a corpus with each candidate of a list, and says how much smaller the code
-is if the best is kept: geometric means of the programs, with 95 % intervals. It measures files; what a list gains
-in links (`smallest`) is measured in the source tree, by experiments.link_candidates.""",
+is if the best is kept: geometric means of the programs, with 95 % intervals. It measures files;
+what a list gains in links is measured by experiments.link_candidates of the source tree.""",
         """\
 example:
   mlbridge candidates pool.json mine --part training --sizes sizes.jsonl --choose 10 -o best.json

@@ -290,8 +290,8 @@ def conflicts() -> Iterator[Check]:
         (
             f"{files.DISTRIBUTION}-compat",
             (f"{files.DISTRIBUTION}-compat", "compilerinterface"),
-            "it cannot be imported beside PyPI's compilerinterface, which this tree's tests install, "
-            "unless MLBRIDGE_COMPAT_BESIDE=1",
+            "it cannot be imported beside PyPI's compilerinterface, which this tree's tests "
+            "install, unless MLBRIDGE_COMPAT_BESIDE=1",
             "import CompilerInterface",
             "pip uninstall compilerinterface",
         ),

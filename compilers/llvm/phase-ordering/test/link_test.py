@@ -228,7 +228,11 @@ def test_a_candidate_that_crashes_is_left_out(compiler: Compiler, kind: str) -> 
 
 
 FREESTANDING = """
-int total(const int *v, int n) { int s = 0; for (int i = 0; i < n; i++) s += v[i] * v[i]; return s; }
+int total(const int *v, int n) {
+  int s = 0;
+  for (int i = 0; i < n; i++) s += v[i] * v[i];
+  return s;
+}
 int other(int a, int b) { switch (a % 4) { case 0: return b * 3; case 1: return b - a; }
   return total(&a, 1) + total(&b, 1); }
 """
