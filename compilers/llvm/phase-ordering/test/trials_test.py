@@ -145,8 +145,9 @@ def test_a_bad_candidate_leaves_plain_clangs_object(
 def test_a_candidate_that_crashes_is_left_out(compiler: Compiler, after: bool) -> None:
     model = candidates(compiler, {**CRASH, "after_stock": after}, SMALL)
     line = ("-Oz", "-Werror", "-Rpass-missed=phase-ordering")
-    settings = {"model": model, "effort": 2, "log": "log", "on_failure": "fail"}
-    made, said = compiler.object("words.c", *line, **settings)
+    made, said = compiler.object(
+        "words.c", *line, model=model, effort=2, log="log", on_failure="fail"
+    )
     assert said.count("candidate 'crash' is left out: LLVM crashed in it") == 1
     assert code(compiler, made) < code(compiler, compiler.plain("words.c", "-Oz"))
     assert [trial["end"] for trial in compiler.trials()["trials"]] == ["crashed", "measured"]
