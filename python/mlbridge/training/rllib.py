@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from ..errors import Error, InvalidArgument, PolicyFailed, Unavailable
 from .arguments import one_line
-from .cluster import connect
+from ..cluster import connect
 from .environment import VectorTrainer, make
 from .masking import MaskedAPPO, MaskedDQN, MaskedPPO
 from .settings import Settings

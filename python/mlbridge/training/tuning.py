@@ -125,7 +125,7 @@ def search(
         from ray import tune
         from ray.tune.schedulers import ASHAScheduler
 
-        from .cluster import connect
+        from ..cluster import connect
         from .environment import make
     except ImportError as error:
         raise NotFound(f"tuning needs {extra('train')} ({error})") from None

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Evaluates trials, in threads of this process or on the nodes of a Ray cluster.
+
+A trial is one thing to be measured: a module with a list of candidates, a program to be validated,
+a setting of a compiler. It carries its inputs as bytes, since nodes share no file system, and a
+function, which every node has, evaluates it:
+
+    def size(trial):
+        return len(zlib.compress(trial.inputs))
+
+    trials = (Trial(str(path), path.read_bytes()) for path in paths)
+    for result in evaluate(size, trials, cluster="10.0.0.1:6379"):
+        print(result.key, result.get())
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from .errors import DeadlineExceeded, Error, InternalError, InvalidArgument, _describe
+
+Value = TypeVar("Value")
+#: Seconds that a function may still run after the limit of its trial.
+GRACE = 10.0
+#: Seconds in which a cluster may have no node that takes trials.
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One evaluation, which may run anywhere, and again if a node is lost.
+
+    The function that evaluates it keeps to the limit, as by the timeout of what it runs. On a
+    cluster it is interrupted then (DeadlineExceeded), and its process ended if that does not help;
+    in a thread it is given up, and what it still does stays without a result.
+    """
+
+    key: str  #: a name for it in results and messages
+    inputs: bytes  #: the content that it is about, in a form that the function knows
+    limit: float = 3600.0  #: the seconds that it may take
+    retries: int = 3  #: how often it runs again because its node or its process was lost
+
+
+@dataclass(frozen=True)
+class Result(Generic[Value]):
+    """The value of a trial, or the error of the function; seconds by the clock of where it ran."""
+
+    key: str
+    value: Value | None
+    error: Error | None = None
+    seconds: float = 0.0
+    node: str = ""  #: the address of the node; "" is this process
+
+    def get(self) -> Value:
+        """The value. Raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a node must have as this machine has it, besides Python and mlbridge of the same
+    version."""
+
+    programs: Sequence[str] = ()  #: by their names on PATH: the same first line of --version
+    plugins: Sequence[str] = ()  #: of the package, by their optimization: the same bytes
+    #: Files of the same content, and folders with the same names and sizes, at the same paths.
+    files: Sequence[str] = ()
+
+
+@dataclass
+class Options:
+    """How trials are evaluated."""
+
+    jobs: int = 2  #: at once, in threads
+    cluster: str = ""  #: the address of a Ray cluster, whose nodes take the place of threads
+    each: int = 0  #: the most at once on a node; 0: as many as it has CPUs
+    needs: Needs = field(default_factory=Needs)
+    patience: float = PATIENCE
+    #: It is told which nodes are not used or were lost, and why, in a line each.
+    warned: Callable[[str], None] = lambda text: None
+
+
+def evaluate(
+    function: Callable[[Trial], Value],
+    trials: Iterable[Trial],
+    options: Options | None = None,
+    *,
+    ordered: bool = True,
+) -> Iterator[Result[Value]]:
+    """The results of a function, in the order of the trials, or else as they complete.
+
+    Trials are taken from the iterable when there is somebody to evaluate them. An error that the
+    function raises is its trial's result; it doesn't run again. A trial whose node or process is
+    lost runs again, at most `retries` times, and is then Unavailable. For a cluster function and
+    values must be picklable.
+
+    Raises Unavailable if no cluster answers, or if it has had no node that takes trials for
+    `patience` seconds; results that were yielded before are the caller's. NotFound without Ray.
+    Whoever stops early closes the iterator, which waits for trials that run in threads.
+    """
+    options = options or Options()
+    if options.jobs < 1:
+        raise InvalidArgument(f"jobs are {options.jobs}; expected at least 1")
+    if options.cluster:
+        from .cluster import on_nodes
+
+        results: Iterator[tuple[int, Result[Any]]] = on_nodes(function, trials, options)
+    else:
+        results = _in_threads(function, trials, options.jobs)
+    return _in_order(results) if ordered else _as_completed(results)
+
+
+def evaluated(function: Callable[[Trial], Value], trial: Trial, node: str = "") -> Result[Value]:
+    """One trial, here and now."""
+    start = time.monotonic()
+    value, error = None, None
+    try:
+        value = function(trial)
+    except Error as failed:
+        error = failed
+    except Exception as failed:  # of the function
+        error = InternalError(f"{trial.key}: {_describe('a trial', failed)}")
+    return Result(trial.key, value, error, time.monotonic() - start, node)
+
+
+def _as_completed(results: Iterator[tuple[int, Result[Any]]]) -> Iterator[Result[Any]]:
+    with contextlib.closing(results):  # type: ignore[type-var]
+        for _, result in results:
+            yield result
+
+
+def _in_order(results: Iterator[tuple[int, Result[Any]]]) -> Iterator[Result[Any]]:
+    early: dict[int, Result[Any]] = {}
+    following = 0
+    with contextlib.closing(results):  # type: ignore[type-var]
+        for number, result in results:
+            early[number] = result
+            while following in early:
+                yield early.pop(following)
+                following += 1
+
+
+def _in_threads(
+    function: Callable[[Trial], Any], trials: Iterable[Trial], jobs: int
+) -> Iterator[tuple[int, Result[Any]]]:
+    asked: queue.SimpleQueue[tuple[int, Trial] | None] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, Result[Any]]] = queue.SimpleQueue()
+
+    def work() -> None:
+        while (item := asked.get()) is not None:
+            done.put((item[0], evaluated(function, item[1])))
+
+    def started() -> threading.Thread:
+        thread = threading.Thread(target=work, daemon=True)  # one that hangs keeps nobody
+        thread.start()
+        return thread
+
+    threads = [started() for _ in range(jobs)]
+    running: dict[int, tuple[Trial, float]] = {}  # and when it must have ended
+    given_up = 0
+    left = enumerate(trials)
+    try:
+        while True:
+            while len(running) < jobs and (item := next(left, None)) is not None:
+                running[item[0]] = (item[1], time.monotonic() + item[1].limit + GRACE)
+                asked.put(item)
+            if not running:
+                return
+            ends = min(end for _, end in running.values())
+            try:
+                number, result = done.get(timeout=max(0.0, ends - time.monotonic()))
+            except queue.Empty:
+                number = min(running, key=lambda n: running[n][1])
+                trial = running[number][0]
+                why = f"{trial.key}: did not end within {trial.limit:g} s"
+                result = Result(trial.key, None, DeadlineExceeded(why), trial.limit)
+                threads.append(started())
+                given_up += 1
+            if running.pop(number, None):  # else it was given up
+                yield number, result
+    finally:
+        for _ in threads:
+            asked.put(None)
+        while not given_up and any(thread.is_alive() for thread in threads):
+            for thread in threads:
+                thread.join()
