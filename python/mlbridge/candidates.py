@@ -150,7 +150,7 @@ def measure(
     options = Options(jobs=jobs, cluster=cluster, needs=needs, warned=warned)
     of_hash = {module.hash: module for module in missing}
     # Nodes may be lost at any time, so what one of them has measured is kept at once.
-    results = evaluate(_measured, trials(), options, ordered=not cluster)
+    results = evaluate(measured_of, trials(), options, ordered=not cluster)
     with kept.open("a", encoding="utf-8") as file, contextlib.closing(results):
         for result in shown(results, len(missing), "module", progress):
             module, measured = of_hash[result.key], result.get()
@@ -161,7 +161,7 @@ def measure(
     return {m.hash: found[m.hash] for m in modules}
 
 
-def _measured(trial: Trial) -> Measured:
+def measured_of(trial: Trial) -> Measured:
     """Measures the module of a trial."""
     program, source, wanted, bitcode = pickle.loads(trial.inputs)
     with tempfile.TemporaryDirectory(prefix="mlbridge-candidates-") as folder:

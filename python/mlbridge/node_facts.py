@@ -12,6 +12,7 @@ def facts(programs: list[str], plugins: list[str], files: list[str]) -> dict[str
     import platform
     import shutil
     import subprocess
+    from pathlib import Path
 
     def version_of(program: str) -> str:
         path = shutil.which(program)
@@ -24,20 +25,19 @@ def facts(programs: list[str], plugins: list[str], files: list[str]) -> dict[str
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             return f"broken: {error}"
-        lines = [line.strip() for line in ran.stdout.splitlines() if "version" in line]
-        return lines[0] if lines else f"without a version: {ran.stderr.strip()[:100]}"
+        lines = [line.strip() for line in ran.stdout.splitlines() if line.strip()]
+        telling = [line for line in lines if "version" in line]
+        return (telling or lines or [f"broken: {ran.stderr.strip()[:100]}"])[0]
 
     def digest_of(path: str) -> str:
         hashed = hashlib.blake2b(digest_size=6)
-        if os.path.isdir(path):
-            for folder, folders, names in os.walk(path):
-                folders.sort()
-                for name in sorted(names):
-                    file = os.path.join(folder, name)
-                    size = os.path.getsize(file) if os.path.exists(file) else -1
-                    hashed.update(f"{os.path.relpath(file, path)}\0{size}\n".encode())
-        elif os.path.isfile(path):
-            with open(path, "rb") as content:
+        top = Path(path)
+        if top.is_dir():
+            for file in sorted(file for file in top.rglob("*") if file.is_file()):
+                name = os.fsencode(file.relative_to(top))
+                hashed.update(b"%s\0%d\n" % (name, file.stat().st_size))
+        elif top.is_file():
+            with top.open("rb") as content:
                 while chunk := content.read(1 << 20):
                     hashed.update(chunk)
         else:
