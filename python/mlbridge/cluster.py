@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,8 +184,9 @@ class _Nodes:
         gone = [node for node in self.known if node not in there]
         for node in gone:
             self._warn(f"node {self.known[node].address} is lost")
-        for node in self.known.values():
-            self._hear(node)
+        for key, known in self.known.items():
+            if key in there:
+                self._hear(key, known)
         if any(not node.problem for node in self.known.values()):
             self._without = now
         return gone
@@ -194,7 +195,7 @@ class _Nodes:
         """Takes a node that is gone off the list."""
         self._lost.append(f"{self.known.pop(node).address} is lost")
 
-    def _hear(self, node: _Node) -> None:
+    def _hear(self, key: str, node: _Node) -> None:
         """Reads what a node has, if it has answered."""
         import ray
 
@@ -205,9 +206,14 @@ class _Nodes:
                 node.problem = f"has not answered for {_PROBING:g} s"
             return
         try:
-            lacking = node_facts.differences(self._expected, ray.get(node.probe, timeout=_FETCHING))
-        except ray.exceptions.RayError as error:
+            lacking = node_facts.differences(self._expected, ray.get(node.probe))
+        except ray.exceptions.RayTaskError as error:
             lacking = [_line(error)]
+        except ray.exceptions.RayError as error:
+            # A process of Ray's was lost, or the node, which then is missed soon.
+            node.problem = f"has not answered: {_line(error)}"
+            node.probe = asked(key, self._options.needs)
+            return
         node.probe, node.problem = None, ", ".join(lacking)
         if lacking:
             self._warn(f"node {node.address} is not used: {node.problem}")
@@ -238,7 +244,7 @@ class _Nodes:
 
 def on_nodes(
     function: Callable[[Trial], Any], trials: Iterable[Trial], options: Options
-) -> Iterator[tuple[int, Result[Any]]]:
+) -> Generator[tuple[int, Result[Any]], None, None]:
     """The results of trials on a cluster as they complete, with the numbers of the trials."""
     with connected(options.cluster):
         yield from _Evaluation(function, trials, options).results()

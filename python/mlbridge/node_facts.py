@@ -45,18 +45,19 @@ def facts(programs: list[str], plugins: list[str], files: list[str]) -> dict[str
         return hashed.hexdigest()
 
     found = {"Python": platform.python_version()}
-    plugin = None
+    place_of = None
     try:
-        from mlbridge import __version__
-        from mlbridge.files import plugin
+        import mlbridge
+        from mlbridge import files as package
+
+        found["mlbridge"] = mlbridge.__version__
+        place_of = package.plugin
     except Exception as error:  # also one that is half installed
         missing = isinstance(error, ImportError)
         found["mlbridge"] = "" if missing else f"broken: {type(error).__name__}: {error}"
-    else:
-        found["mlbridge"] = __version__
     found |= {program: version_of(program) for program in programs}
     for name in plugins:
-        found[f"plugin {name}"] = digest_of(plugin(name)) if plugin else ""
+        found[f"plugin {name}"] = digest_of(place_of(name)) if place_of else ""
     return found | {path: digest_of(path) for path in files}
 
 

@@ -19,13 +19,14 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from .errors import DeadlineExceeded, Error, InternalError, InvalidArgument, _describe
 
 Value = TypeVar("Value")
+_Numbered = Generator[tuple[int, "Result[Any]"], None, None]
 #: Seconds that a function may still run after the limit of its trial.
 GRACE = 10.0
 #: Seconds in which a cluster may have no node that takes trials.
@@ -94,7 +95,7 @@ def evaluate(
     options: Options | None = None,
     *,
     ordered: bool = True,
-) -> Iterator[Result[Value]]:
+) -> Generator[Result[Value], None, None]:
     """The results of a function, in the order of the trials, or else as they complete.
 
     Trials are taken from the iterable when there is somebody to evaluate them. An error that the
@@ -112,7 +113,7 @@ def evaluate(
     if options.cluster:
         from .cluster import on_nodes
 
-        results: Iterator[tuple[int, Result[Any]]] = on_nodes(function, trials, options)
+        results: _Numbered = on_nodes(function, trials, options)
     else:
         results = _in_threads(function, trials, options.jobs)
     return _in_order(results) if ordered else _as_completed(results)
@@ -131,16 +132,16 @@ def evaluated(function: Callable[[Trial], Value], trial: Trial, node: str = "") 
     return Result(trial.key, value, error, time.monotonic() - start, node)
 
 
-def _as_completed(results: Iterator[tuple[int, Result[Any]]]) -> Iterator[Result[Any]]:
-    with contextlib.closing(results):  # type: ignore[type-var]
+def _as_completed(results: _Numbered) -> Generator[Result[Any], None, None]:
+    with contextlib.closing(results):
         for _, result in results:
             yield result
 
 
-def _in_order(results: Iterator[tuple[int, Result[Any]]]) -> Iterator[Result[Any]]:
+def _in_order(results: _Numbered) -> Generator[Result[Any], None, None]:
     early: dict[int, Result[Any]] = {}
     following = 0
-    with contextlib.closing(results):  # type: ignore[type-var]
+    with contextlib.closing(results):
         for number, result in results:
             early[number] = result
             while following in early:
@@ -148,9 +149,7 @@ def _in_order(results: Iterator[tuple[int, Result[Any]]]) -> Iterator[Result[Any
                 following += 1
 
 
-def _in_threads(
-    function: Callable[[Trial], Any], trials: Iterable[Trial], jobs: int
-) -> Iterator[tuple[int, Result[Any]]]:
+def _in_threads(function: Callable[[Trial], Any], trials: Iterable[Trial], jobs: int) -> _Numbered:
     asked: queue.SimpleQueue[tuple[int, Trial] | None] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, Result[Any]]] = queue.SimpleQueue()
 

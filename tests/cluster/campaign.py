@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from network import LIMIT, Cluster, Node
+from raylets import LIMIT, Cluster, Node
 
 from mlbridge import DeadlineExceeded, NotFound, Unavailable, candidates, corpus
 from mlbridge.candidates import Candidate
@@ -105,9 +105,9 @@ def candidates_with_losses(folder: Path) -> None:
     told(first.delay(50) or f"{first.address} answers 50 ms late")
     process = started(cluster, work.command("there.jsonl", "--ray", cluster.address))
 
-    def busy(node: Node) -> object:
+    def busy(node: Node) -> bool:
         assert process.poll() is None, process.communicate()
-        return node.pids("clang-22") or node.pids("clang")
+        return node.runs("module.bc")
 
     wait(lambda: busy(killed), f"{killed.address} compiles nothing")
     killed.kill()
@@ -192,7 +192,7 @@ def functions_that_fail(folder: Path) -> None:
     """Functions of the user's own, on one node."""
     cluster = Cluster(folder)
     cluster.add(cpus=2)
-    command = [sys.executable, __file__, "functions_on_nodes", folder, cluster.address]
+    command = [sys.executable, __file__, "functions_on_nodes", str(folder), cluster.address]
     subprocess.run(cluster.head.command(*command), check=True, timeout=2 * LIMIT)
 
 
@@ -226,7 +226,7 @@ def corpus_and_validation(folder: Path) -> None:
         asked += ["--run", "./prog", "--json", str(report), *more, "--", "make"]
         process = started(cluster, asked)
         if more:
-            wait(lambda: killed.pids("make"), "nothing is built")
+            wait(lambda: killed.runs("make"), "nothing is built")
             killed.kill()
         _, err = ended(process)
         reports.append(json.loads(report.read_text()))
@@ -252,7 +252,7 @@ def a_training_and_a_search(folder: Path) -> None:
     process = started(cluster, train)
     assert process.stdout
     assert process.stdout.readline().startswith("iteration 1, "), process.communicate()
-    assert first.pids("opt-22") or first.pids("opt"), "no environment runs there"
+    assert first.runs("opt-22"), "no environment runs there"
     first.kill()
     ended(process)
     assert (out / "policy.onnx").exists()
@@ -263,7 +263,7 @@ def a_training_and_a_search(folder: Path) -> None:
     tune = ["tune", *asked, "--algorithm", "maskable-ppo", "--steps", "600", "--trials", "2"]
     search = ["--search", "learning_rate=1e-4,1e-3", "--at-once", "2", "-o", str(out)]
     process = started(cluster, [*tune, *search])
-    wait(lambda: other.pids("opt-22") or process.poll() is not None, "no trial runs there")
+    wait(lambda: other.runs("opt-22") or process.poll() is not None, "no trial runs there")
     other.kill()
     said, _ = ended(process)
     rows = json.loads((out / "best.json").read_text())

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from network import isolated, why_not
+from raylets import isolated, why_not
 
 pytestmark = [pytest.mark.nightly, pytest.mark.training, pytest.mark.timeout(1800)]
 CAMPAIGN = Path(__file__).parent / "campaign.py"

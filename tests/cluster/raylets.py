@@ -78,16 +78,15 @@ class Node:
         """A command in the node's network."""
         return ["ip", "netns", "exec", self.name, *map(str, words)]
 
-    def pids(self, name: str) -> list[int]:
-        """The processes of this name on the node."""
-        found = []
+    def runs(self, word: str) -> bool:
+        """True if a process on the node has the word in its command line."""
         for pid in run("ip", "netns", "pids", self.name).split():
             try:
-                if Path(f"/proc/{pid}/comm").read_text().strip() == name:
-                    found.append(int(pid))
+                if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return True
             except OSError:  # it has ended
                 continue
-        return found
+        return False
 
     def kill(self) -> None:
         """Ends the raylet at once, as when the machine is switched off."""
