@@ -21,7 +21,7 @@ from typing import Any
 from . import node_facts
 from .errors import DeadlineExceeded, InternalError, NotFound, Unavailable
 from .files import extra
-from .trials import GRACE, Needs, Options, Result, Trial, evaluated
+from .trial import GRACE, Needs, Options, Result, Trial, evaluated
 
 _ROUND = 0.5  # seconds between two looks at the list of nodes
 _FETCHING = 30.0  # seconds for a result that is there
@@ -43,6 +43,8 @@ def connect(address: str, cpus: int) -> None:
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         ray.init(address=address or "local", include_dashboard=False, log_to_driver=False,
                  logging_level="critical", **({} if address else own))  # fmt: skip
+        # Ray prints a line on stdout for each node that is lost, and has no option against it.
+        vars(ray._private.worker)["print_to_stdstream"] = lambda *_, **__: None
     except (OSError, OverflowError, RuntimeError, ValueError) as error:
         if not address:
             raise
@@ -218,6 +220,13 @@ class _Nodes:
         if lacking:
             self._warn(f"node {node.address} is not used: {node.problem}")
 
+    def suspect(self, key: str, why: str) -> None:
+        """Gives a node that has lost a trial no more until it answers again."""
+        node = self.known.get(key)
+        if node is not None and not node.problem:
+            node.problem, node.asked_at = f"has lost a trial: {why}", time.monotonic()
+            node.probe = asked(key, self._options.needs)
+
     def free(self) -> str | None:
         """The node with the most room, if one has some."""
         room = {
@@ -353,6 +362,7 @@ class _Evaluation:
     def _lose(self, reference: Any, why: str) -> Iterator[tuple[int, Result[Any]]]:
         """Has an attempt run again that was lost, or gives it up."""
         attempt = self._ended(reference)
+        self._nodes.suspect(attempt.node, why)
         attempt.losses.append(why)
         if len(attempt.losses) <= attempt.trial.retries:
             self._again.append(attempt)

@@ -31,6 +31,7 @@ PATIENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+STARTS = 5
 LIMIT = 300.0  # seconds for a node to be there or gone
 #: Hides folders from a node, since nodes share no files; Ray keeps its own in one of them.
 HIDING = 'mount -t tmpfs none "$0/ray" && mount -t tmpfs none "$0/work" && exec "$@"'
@@ -138,25 +139,39 @@ class Cluster:
         else:
             ray += ["--head", f"--port={PORT}", "--include-dashboard=false"]
             ray += [f"--temp-dir={self.folder / 'ray'}"]
-        with (self.folder / f"{node.name}.log").open("wb") as log:
-            node.process = subprocess.Popen(
-                node.command(*before, *ray),
-                env={**os.environ, **NOTICING, **PATIENT, **(env or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
         self.nodes.append(node)
-        self._wait(node)  # several that start at once are too slow for Ray's own patience
-        return node
+        for _ in range(STARTS):
+            with self._log(node).open("wb") as log:
+                node.process = subprocess.Popen(
+                    node.command(*before, *ray),
+                    env={**os.environ, **NOTICING, **PATIENT, **(env or {})},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            if self._has_started(node):
+                return node
+            node.kill()
+            node.process.wait()
+        raise TimeoutError(f"{node.address} has not started: {self._log(node).read_text()[-1000:]}")
 
-    def _wait(self, node: Node) -> None:
+    def _log(self, node: Node) -> Path:
+        return self.folder / f"{node.name}.log"
+
+    def _has_started(self, node: Node) -> bool:
+        """Waits until a node has started; false if its raylet has ended, which gives up after a
+        quarter of a minute on a busy machine. (Several that start at once make it busy.)"""
         end = time.monotonic() + LIMIT
-        log = self.folder / f"{node.name}.log"
-        while "Ray runtime started" not in (text := log.read_text(errors="replace")):
-            if node.process.poll() is not None or time.monotonic() > end:
-                raise TimeoutError(f"{node.address} has not started: {text[-1000:]}")
-            time.sleep(0.1)
+        was_there = False
+        while "Ray runtime started" not in self._log(node).read_text(errors="replace"):
+            is_there = node.runs("/raylet/raylet")
+            if (was_there and not is_there) or node.process.poll() is not None:
+                return False
+            if time.monotonic() > end:
+                return False
+            was_there = is_there
+            time.sleep(0.2)
+        return True
 
     def mlbridge(self, *words: str | Path) -> list[str]:
         """A command of mlbridge at the head."""
