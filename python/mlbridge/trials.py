@@ -9,7 +9,7 @@ function, which every node has, evaluates it:
         return len(zlib.compress(trial.inputs))
 
     trials = (Trial(str(path), path.read_bytes()) for path in paths)
-    for result in evaluate(size, trials, cluster="10.0.0.1:6379"):
+    for result in evaluate(size, trials, Options(cluster="10.0.0.1:6379")):
         print(result.key, result.get())
 """
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from mlbridge import DeadlineExceeded, InvalidArgument, NotFound, trials
+from mlbridge.cli import main
 from mlbridge.errors import InternalError
 from mlbridge.node_facts import differences, facts
 from mlbridge.trials import Options, Trial, evaluate
@@ -87,6 +88,19 @@ def test_nothing_to_do_and_nobody_to_do_it() -> None:
     assert [*evaluate(size, [])] == []
     with pytest.raises(InvalidArgument, match="jobs are 0"):
         evaluate(size, [], Options(jobs=0))
+
+
+def test_a_cluster_without_ray() -> None:
+    with pytest.raises(
+        NotFound, match=r'a cluster needs pip install "ml-compiler-bridge\[cluster\]"'
+    ):
+        next(evaluate(size, asked(b""), Options(cluster="127.0.0.1:9")))
+
+
+def test_copies_that_are_on_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["validate", "phase-ordering", "--ray", "127.0.0.1:9", "--work", "w", "--", "make"]
+    assert main(command) == 2
+    assert "--work needs the copies of the trees" in capsys.readouterr().err
 
 
 def test_what_another_machine_lacks(tmp_path_factory: pytest.TempPathFactory) -> None:

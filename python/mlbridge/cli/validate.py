@@ -156,9 +156,6 @@ def nodes_of(options: argparse.Namespace, request: Request) -> Options | None:
     """How programs are compared on the nodes of a cluster, if they are."""
     if not options.ray:
         return None
-    if options.work or options.report:
-        stated = "--work" if options.work else "--report"
-        raise UsageError(f"{stated} needs the copies of the trees, which --ray has on its nodes")
     uris = [uri for query in request.queries for uri in query.uris]
     models = [file_of(uri) for uri in uris if ":" in uri]
     needed = [query.plugin for query in request.queries] + models
@@ -185,6 +182,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--output is a file that a command writes; add --run COMMAND")
     if options.time and not options.run:
         raise UsageError("--time compares the times of commands; add --run COMMAND")
+    if options.ray and (options.work or options.report):
+        stated = "--work" if options.work else "--report"
+        raise UsageError(f"{stated} needs the copies of the trees, which --ray has on its nodes")
     options.optimizations, words_of_build = optimizations_and_build(options)
     request = request_of(options, files.onnx_runtime())
     compiler = compiler_file(request)
