@@ -50,17 +50,17 @@ def told(text: str) -> None:
 
 
 class Work:
-    """A corpus of tiny programs, and what one machine finds in it."""
+    """A corpus of tiny modules, and what one machine finds in it."""
 
-    def __init__(self, folder: Path, programs: int) -> None:
+    def __init__(self, folder: Path, modules: int) -> None:
         self.folder = folder = folder / "work"
         sources = folder / "sources"
         sources.mkdir(parents=True)
-        for number in range(programs):
-            name = f"p{number}"
-            (sources / f"{name}.c").write_text(PROGRAM.format(n=number))
-            entry = (str(sources), ["clang-22", "-Oz", "-c", f"{name}.c"])
-            adding.compile_all(folder / "corpus", [entry], name, "1", root=str(sources))
+        entries = []
+        for number in range(modules):
+            (sources / f"{number}.c").write_text(PROGRAM.format(n=number))
+            entries.append((str(sources), ["clang-22", "-Oz", "-c", f"{number}.c"]))
+        adding.compile_all(folder / "corpus", entries, "tiny", "1", root=str(sources))
         (folder / "list.json").write_text(candidates.text(LISTED))
 
     def command(self, sizes: str, *more: str) -> list[str]:

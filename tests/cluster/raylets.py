@@ -8,6 +8,7 @@ it, and with them all that it has started.
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PORT, FIRST = 6379, 7000
+NODE_ID = "RAY_OVERRIDE_NODE_ID_FOR_TESTING"
 PORTS = ("metrics-export", "runtime-env-agent", "dashboard-agent-grpc", "dashboard-agent-listen")
 #: Nodes are missed after some seconds, but not because the machine is busy.
 NOTICING = {
@@ -64,6 +66,7 @@ class Node:
     def __init__(self, number: int) -> None:
         self.name, self.link = f"n{number}", f"v{number}"
         self.address = f"10.77.0.{number + 1}"
+        self.id = secrets.token_hex(28)
         self.process: subprocess.Popen[bytes]
         run("ip", "netns", "add", self.name)
         run("ip", "link", "add", self.link, "type", "veth", "peer", "eth0", "netns", self.name)
@@ -131,7 +134,6 @@ class Cluster:
         ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
         ray += [f"--node-ip-address={node.address}", f"--num-cpus={cpus}", "--disable-usage-stats"]
         ray += ["--object-store-memory=83886080"]
-        # A raylet waits a quarter of a minute, at most, to be told ports that it has to choose.
         ray += [f"--{name}-port={FIRST + at}" for at, name in enumerate(PORTS)]
         if self.nodes:
             ray += [f"--address={self.address}"]
@@ -144,7 +146,7 @@ class Cluster:
             with self._log(node).open("wb") as log:
                 node.process = subprocess.Popen(
                     node.command(*before, *ray),
-                    env={**os.environ, **NOTICING, **PATIENT, **(env or {})},
+                    env={**os.environ, **NOTICING, **PATIENT, **(env or {}), NODE_ID: node.id},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -153,17 +155,18 @@ class Cluster:
                 return node
             node.kill()
             node.process.wait()
+            node.id = secrets.token_hex(28)
         raise TimeoutError(f"{node.address} has not started: {self._log(node).read_text()[-1000:]}")
 
     def _log(self, node: Node) -> Path:
         return self.folder / f"{node.name}.log"
 
     def _has_started(self, node: Node) -> bool:
-        """Waits until a node has started; false if its raylet has ended, which gives up after a
-        quarter of a minute on a busy machine. (Several that start at once make it busy.)"""
+        """Waits until a node has started; false if its raylet has ended."""
         end = time.monotonic() + LIMIT
         was_there = False
         while "Ray runtime started" not in self._log(node).read_text(errors="replace"):
+            self._tell_ports(node)
             is_there = node.runs("/raylet/raylet")
             if (was_there and not is_there) or node.process.poll() is not None:
                 return False
@@ -172,6 +175,16 @@ class Cluster:
             was_there = is_there
             time.sleep(0.2)
         return True
+
+    def _tell_ports(self, node: Node) -> None:
+        """Writes the files by which a raylet's helpers tell it their ports, which are known here:
+        it gives up after a quarter of a minute, and on a busy machine they start later."""
+        ray = Path(f"/proc/{node.process.pid}/root{self.folder}/ray")
+        for session in ray.glob("session_2*"):
+            for at, name in enumerate(PORTS):
+                file = session / f"{name.replace('-', '_')}_port_{node.id}"
+                if not file.exists():
+                    file.write_text(str(FIRST + at))
 
     def mlbridge(self, *words: str | Path) -> list[str]:
         """A command of mlbridge at the head."""
