@@ -25,7 +25,7 @@ from typing import Any
 from .errors import DeadlineExceeded, InvalidArgument
 from .trial import GRACE, Needs, Options, Result, Trial, Value, evaluated
 
-__all__ = ["Needs", "Options", "Result", "Trial", "Value", "evaluate"]
+__all__ = ["Needs", "Options", "Result", "Trial", "evaluate"]
 
 _Numbered = Generator[tuple[int, "Result[Any]"], None, None]
 
