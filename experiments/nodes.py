@@ -3,7 +3,7 @@
 
     python -m experiments.nodes LIST CORPUS [--modules N] [--ray ADDRESS] [--out FILE]
 
-Measured: the seconds of each trial on one core, the bytes that are sent for it, and, on the cluster
+Measured: the processor's seconds of each trial, the bytes that are sent for it, and, on the cluster
 at ADDRESS, the seconds that the machine with the command spends for each trial (with trials that do
 nothing). Simulated: nodes of four cores that take trials as mlbridge.cluster gives them out, one
 after another, through one network card of a gigabit; durations are drawn from the measured ones.
@@ -17,6 +17,7 @@ import heapq
 import json
 import pickle
 import random
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -79,16 +80,23 @@ def simulated(
 
 
 def measured(listed: Path, place: str, modules: int) -> list[tuple[float, int]]:
-    """The seconds and bytes of each trial, one after another on this machine."""
+    """The seconds of a processor and the bytes of each trial, one after another on this machine,
+    which may be busy with something else too."""
     source = corpus.open(place)
     wanted = candidates.read(listed)
     contents = [
         (module.hash, pickle.dumps((module.program, module.source, wanted, source.read(module))))
         for module in candidates.sample(source, modules)
     ]
-    trials = [Trial(key, content) for key, content in contents]
-    results = evaluate(candidates.measured_of, trials, Options(jobs=1))
-    return [(r.seconds, len(t.inputs)) for r, t in zip(results, trials, strict=True) if not r.error]
+    found = []
+    for key, content in contents:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        [result] = evaluate(candidates.measured_of, [Trial(key, content)], Options(jobs=1))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+        if not result.error:
+            found.append((seconds, len(content)))
+    return found
 
 
 def nothing(trial: Trial) -> None:
@@ -138,7 +146,7 @@ def main() -> int:
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     how = "measured" if options.ray else "assumed"
     text = (
-        f"A **simulation**, from {len(base)} trials measured on one core: {1 / mean:.2f} a second,"
+        f"A **simulation**, from {len(base)} measured trials: {1 / mean:.2f} a second on a core,"
         f" {size / 1024:.1f} KiB sent for each; {1000 * dispatch:.2f} ms of the machine with the"
         f" command for each ({how}). Nodes have {CORES} cores."
     )
