@@ -189,7 +189,11 @@ class _Nodes:
         for key, known in self.known.items():
             if key in there:
                 self._hear(key, known)
-        if any(not node.problem for node in self.known.values()):
+        if any(
+            not node.problem or (node.probe is not None and now < node.asked_at + _PROBING)
+            for key, node in self.known.items()
+            if key in there
+        ):
             self._without = now
         return gone
 
