@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InvalidArgument, InvalidModel, NotFound
 from ..reading import open_file, shortly
-from .store import arrow
+from .arrow import arrow
 
 CONTENT = "content"
 #: Other columns, in the order in which `Row` has them.

@@ -36,10 +36,10 @@ from urllib.parse import quote
 
 from ..claiming import claim, file_errors
 from ..errors import Busy, InvalidArgument, InvalidModel, NotFound
-from ..files import extra
 from ..outputs import replace_whole
 from ..process_runner import run_tool
 from ..reading import open_file, read_json, shortly
+from .arrow import arrow
 
 MANIFEST, SPLIT, SHARDS = "manifest.parquet", "split.json", "shards"
 FORMAT = {b"mlbridge.corpus": b"1"}
@@ -335,16 +335,6 @@ def names() -> list[str]:
 
 
 # Files
-
-
-def arrow() -> Any:
-    """pyarrow with pyarrow.parquet, which only this part of the package needs."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise NotFound(f"corpora need pyarrow: {extra('corpus')} ({error})") from None
-    return pyarrow
 
 
 def _schema() -> Any:
