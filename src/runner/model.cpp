@@ -7,6 +7,9 @@
 #include "runner/registry.h"
 #include "runner/runner_state.h"
 
+#include <atomic>
+#include <map>
+
 namespace mlbridge {
 
 static Status noModel() { return makeError(Code::Unavailable, "no model was opened"); }
@@ -16,6 +19,16 @@ struct Model::Opened {
   std::string uri;
   OpenOptions options; ///< with those of the URI, and a deadline
   std::shared_ptr<ModelBackend> backend;
+  /// Whether a caller knows what the metadata says.
+  std::shared_ptr<std::atomic<bool>> metadataWasRead = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<const Opened> before = nullptr; ///< whose metadata a caller may still hold
+
+  /// While servers are replaced, some have the old model and some the new one. Opens the model
+  /// anew, at the next server each time, until one fits; what the caller knows of the metadata
+  /// stays true. Null if none does.
+  static std::shared_ptr<const Opened> elsewhere(const std::shared_ptr<const Opened> &first,
+                                                 const std::string &agent,
+                                                 const Signature &signature);
 };
 
 struct Model::Bound {
@@ -103,6 +116,7 @@ const std::string &Model::uri() const { return opened_->uri; }
 
 const Metadata &Model::metadata() const {
   static const auto *none = new Metadata;
+  opened_->metadataWasRead->store(true);
   return opened_->backend ? opened_->backend->metadata() : *none;
 }
 
@@ -146,18 +160,65 @@ static Status checkDefaults(const Binding &binding, const Metadata &metadata) {
 
 Status Model::bind(const Signature &signature) { return bindAs(bound_->agent, signature); }
 
+static Expected<std::shared_ptr<const Binding>>
+bindTo(const ModelBackend &backend, const std::string &agent, const Signature &signature) {
+  Expected<std::shared_ptr<const Binding>> binding = backend.bind(signature, agent);
+  const Metadata &metadata = backend.metadata();
+  Status status = binding ? checkDefaults(**binding, metadata)
+                          : withLeftOut(binding.status(), signature, metadata);
+  if (!status)
+    return status;
+  return binding;
+}
+
+std::shared_ptr<const Model::Opened>
+Model::Opened::elsewhere(const std::shared_ptr<const Opened> &first, const std::string &agent,
+                         const Signature &signature) {
+  constexpr int MostTurns = 5;
+  constexpr Duration Pause = std::chrono::milliseconds(20);
+  const Deadline deadline = Deadline::after(deadlineOf(first->options));
+  std::map<std::string, int> turns{{first->backend->server(), 1}};
+  std::shared_ptr<ModelBackend> last = first->backend;
+  while (!deadline.hasPassed()) {
+    auto next = std::make_shared<Opened>(*first);
+    next->options.deadline = deadline.left();
+    OpenedBackend backend = openChecked(next->uri, nullptr, next->options);
+    if (!backend)
+      return nullptr;
+    last = next->backend = *backend;
+    next->options.deadline = first->options.deadline;
+    next->before = first;
+    const bool isKnown =
+        !*first->metadataWasRead ||
+        !differingProperty(last->metadata(), first->backend->metadata());
+    if (isKnown && bindTo(*last, agent, signature))
+      return next;
+    const int turn = turns[last->server()]++;
+    if (turn == MostTurns)
+      return nullptr;
+    if (turn > 0)
+      last->rest(std::min<Duration>(deadline.left() / 2, turn * Pause));
+  }
+  return nullptr;
+}
+
 Status Model::bindAs(std::string agent, const Signature &signature) {
   Bound bound{opened_->status, std::move(agent), nullptr};
   if (bound.status) {
     Expected<std::shared_ptr<const Binding>> binding =
-        opened_->backend->bind(signature, bound.agent);
-    const Metadata &metadata = opened_->backend->metadata();
-    bound.status = binding ? checkDefaults(**binding, metadata)
-                           : withLeftOut(binding.status(), signature, metadata);
-    if (bound.status)
+        bindTo(*opened_->backend, bound.agent, signature);
+    const std::string server = opened_->backend->server();
+    if (binding.status().code() == Code::Mismatch && opened_->backend->servers() > 1)
+      if (std::shared_ptr<const Opened> next = Opened::elsewhere(opened_, bound.agent, signature)) {
+        opened_ = std::move(next);
+        binding = bindTo(*opened_->backend, bound.agent, signature);
+      }
+    bound.status = binding.status();
+    if (binding)
       bound.binding = std::move(*binding);
     else if (!opened_->uri.empty())
-      bound.status = bound.status.withContext(join("'", opened_->uri, "'"));
+      bound.status = bound.status.withContext(
+          join("'", opened_->uri, "'", server.empty() ? "" : ": ", server));
   }
   // So that a pass that fills buffers in place need not look whether there is a model.
   if (!bound.status && signature.check())
