@@ -47,6 +47,11 @@ public:
     connecting_.wait = Duration::zero();
     welcome_ = (*connection)->welcome();
     server_ = (*connection)->server();
+    metadata_ = welcome_.metadata;
+    if (servers_ > 1) {
+      metadata_["mlbridge.server"] = server_;
+      metadata_["mlbridge.servers"] = std::to_string(servers_);
+    }
     opened_ = true;
     return Status();
   }
@@ -60,7 +65,7 @@ public:
   /// True if another server may go on with an episode.
   bool isStateless() const { return welcome_.stateless; }
 
-  const Metadata &metadata() const override { return welcome_.metadata; }
+  const Metadata &metadata() const override { return metadata_; }
   const Signature *signature() const override {
     return welcome_.signature ? &*welcome_.signature : nullptr;
   }
@@ -138,7 +143,7 @@ public:
   const uint32_t retries;
 
 private:
-  /// Of several servers, the next one that answers and serves the model that was opened.
+  /// Asks one server after another until one answers and serves the model that was opened.
   Expected<std::shared_ptr<Connection>> connectToNext(Deadline deadline) {
     std::map<std::string, int> turns; // of each server
     Status mismatch;
@@ -195,6 +200,7 @@ private:
   Connection::Options connecting_;
   const Duration deadline_;
   Welcome welcome_;
+  Metadata metadata_; ///< of the welcome, and which server that was
   bool opened_ = false;
   std::mutex mutex_; ///< of what follows
   std::condition_variable handshakeEnded_;

@@ -7,20 +7,54 @@
 #include "runner/registry.h"
 #include "runner/runner_state.h"
 
-#include <atomic>
+#include <algorithm>
 #include <map>
+#include <mutex>
+#include <set>
 
 namespace mlbridge {
 
 static Status noModel() { return makeError(Code::Unavailable, "no model was opened"); }
+
+namespace {
+
+/// The part of the metadata that a caller has read, and may rely on. Thread-safe.
+class KnownMetadata {
+public:
+  void addAll() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_ = true;
+  }
+  void add(std::string_view key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (mayDecide(key))
+      keys_.emplace(key);
+  }
+  bool isSameIn(const Metadata &a, const Metadata &b) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (all_)
+      return !differingProperty(a, b);
+    return std::all_of(keys_.begin(), keys_.end(), [&](const std::string &key) {
+      const auto one = a.find(key), other = b.find(key);
+      return one == a.end() || other == b.end() ? (one == a.end()) == (other == b.end())
+                                                : one->second == other->second;
+    });
+  }
+
+private:
+  mutable std::mutex mutex_;
+  bool all_ = false;
+  std::set<std::string> keys_;
+};
+
+} // namespace
 
 struct Model::Opened {
   Status status;
   std::string uri;
   OpenOptions options; ///< with those of the URI, and a deadline
   std::shared_ptr<ModelBackend> backend;
-  /// Whether a caller knows what the metadata says.
-  std::shared_ptr<std::atomic<bool>> metadataWasRead = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<KnownMetadata> known = std::make_shared<KnownMetadata>();
   std::shared_ptr<const Opened> before = nullptr; ///< whose metadata a caller may still hold
 
   /// While servers are replaced, some have the old model and some the new one. Opens the model
@@ -116,12 +150,15 @@ const std::string &Model::uri() const { return opened_->uri; }
 
 const Metadata &Model::metadata() const {
   static const auto *none = new Metadata;
-  opened_->metadataWasRead->store(true);
+  opened_->known->addAll();
   return opened_->backend ? opened_->backend->metadata() : *none;
 }
 
 std::optional<std::string> Model::metadata(std::string_view key) const {
-  const Metadata &all = metadata();
+  if (!opened_->backend)
+    return std::nullopt;
+  opened_->known->add(key);
+  const Metadata &all = opened_->backend->metadata();
   const auto it = all.find(std::string(key));
   return it == all.end() ? std::nullopt : std::optional<std::string>(it->second);
 }
@@ -188,10 +225,8 @@ Model::Opened::elsewhere(const std::shared_ptr<const Opened> &first, const std::
     last = next->backend = *backend;
     next->options.deadline = first->options.deadline;
     next->before = first;
-    const bool isKnown =
-        !*first->metadataWasRead ||
-        !differingProperty(last->metadata(), first->backend->metadata());
-    if (isKnown && bindTo(*last, agent, signature))
+    if (first->known->isSameIn(last->metadata(), first->backend->metadata()) &&
+        bindTo(*last, agent, signature))
       return next;
     const int turn = turns[last->server()]++;
     if (turn == MostTurns)

@@ -22,7 +22,7 @@ namespace mlbridge::grpctransport {
 
 class ClientStream final : public ByteStream {
 public:
-  /// Of several servers, the next one that takes the call. Errors: Unavailable (none is there),
+  /// Asks one server after another until one takes the call. Errors: Unavailable (none is there),
   /// DeadlineExceeded, InvalidArgument (refused by the server), Protocol, Busy.
   static Expected<std::unique_ptr<ClientStream>> connect(const Settings &settings,
                                                          Deadline deadline);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Several servers behind one address: who is asked, and what happens when one is lost or replaced.
+#include "core/descriptor.h"
 #include "testing/sum_server.h"
 
 #include <gtest/gtest.h>
