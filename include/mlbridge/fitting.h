@@ -14,16 +14,19 @@
 
 #include <mlbridge/model.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <set>
+#include <string>
 #include <thread>
 
 namespace mlbridge {
 
 /// Binds `signatureFor(model)` to the model. If that is a Mismatch and there are several servers,
 /// opens the model again with these options, at one server after another, and asks `signatureFor`
-/// again for each, until one fits; `model` is that one then. Takes at most the deadline of the
-/// options beyond what the first bind takes. Errors: those of bind, of the first server.
+/// again for each, until one fits; `model` is that one then. Looks for at most 2 s, and within the
+/// deadline of the options. Errors: those of bind, of the first server.
 template <typename SignatureFor>
 Status bindFitting(Model &model, const SignatureFor &signatureFor,
                    const OpenOptions &options = {}) {
@@ -31,12 +34,15 @@ Status bindFitting(Model &model, const SignatureFor &signatureFor,
   const std::optional<std::string> servers = model.metadata("mlbridge.servers");
   if (bound.code() != Code::Mismatch || !servers)
     return bound;
-  // Each opening reaches the next server, as long as the last one is still open.
-  constexpr Duration Pause = std::chrono::milliseconds(10);
-  const Deadline deadline = Deadline::after(options.deadline.value_or(DefaultDeadline));
-  const long most = 8 + 2 * std::strtol(servers->c_str(), nullptr, 10);
+  // Each opening reaches the next server, as long as the last one is still open. Some may still be
+  // connecting when the first ones answer.
+  constexpr Duration Longest = std::chrono::seconds(2), Pause = std::chrono::milliseconds(10);
+  const Deadline deadline =
+      Deadline::after(std::min(options.deadline.value_or(DefaultDeadline), Longest));
+  const unsigned long most = std::strtoul(servers->c_str(), nullptr, 10);
+  std::set<std::string> unfit{model.metadata("mlbridge.server").value_or("")};
   Model last = model;
-  for (long tries = 1; tries <= most && !deadline.hasPassed(); ++tries) {
+  while (unfit.size() < most && !deadline.hasPassed()) {
     Model next = Model::open(model.uri(), options);
     if (!next.status())
       break;
@@ -44,8 +50,9 @@ Status bindFitting(Model &model, const SignatureFor &signatureFor,
       model = std::move(next);
       return Status();
     }
+    if (!unfit.insert(next.metadata("mlbridge.server").value_or("")).second)
+      std::this_thread::sleep_for(Pause);
     last = std::move(next);
-    std::this_thread::sleep_for(Pause); // others may need time to connect
   }
   (void)model.bind(signatureFor(model)); // what it keeps is about this model again
   return bound;

@@ -197,6 +197,7 @@ def serve(
     on_event: Callable[[Event], None] | None = None,
     ready: Callable[[Server], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    stateless: bool = False,
     **limits: int,
 ) -> Statistics:
     """Serve `policy(observation, context)` at `uri` until Ctrl-C; returns its statistics.
@@ -205,7 +206,9 @@ def serve(
     stop() it. The rest is described at Server. Of several agents, `context.agent` says which one is
     asked.
     """
-    with Server(uri, signature, metadata, environment=False, **limits) as server:
+    with Server(
+        uri, signature, metadata, environment=False, stateless=stateless, **limits
+    ) as server:
         with contextlib.suppress(KeyboardInterrupt):
             if ready is not None:
                 ready(server)

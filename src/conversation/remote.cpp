@@ -4,12 +4,12 @@
 #include "conversation/retry.h"
 #include "core/message.h"
 #include "core/nearest.h"
+#include "core/unfit_servers.h"
 #include "core/uri_options.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <map>
 
 namespace mlbridge {
 
@@ -24,9 +24,6 @@ std::string inSeconds(Duration duration) {
 
 // With less time left no other server is asked.
 constexpr Duration LeastTime = std::chrono::milliseconds(1);
-// A server that turns up again and again leaves the transport time to find the others.
-constexpr Duration PauseOfServer = std::chrono::milliseconds(20);
-constexpr int MostTurnsOfServer = 5;
 // A server from which nothing comes for a quarter of a question's time is asked whether it is
 // there, but not later than this.
 constexpr Duration MostPatience = std::chrono::seconds(5);
@@ -145,7 +142,7 @@ public:
 private:
   /// Asks one server after another until one answers and serves the model that was opened.
   Expected<std::shared_ptr<Connection>> connectToNext(Deadline deadline) {
-    std::map<std::string, int> turns; // of each server
+    UnfitServers unfit(servers_, deadline);
     Status mismatch;
     while (true) {
       std::string server;
@@ -157,15 +154,16 @@ private:
           fresh = server.empty() ? s : s.withContext(server);
       if (fresh.status().code() == Code::Mismatch && mismatch)
         mismatch = fresh.status();
-      // Connecting asks the others itself.
-      if (fresh || server.empty() || deadline.left() < LeastTime ||
-          turns[server] == MostTurnsOfServer) {
+      std::optional<Duration> pause;
+      if (!fresh && !server.empty() && deadline.left() >= LeastTime) // else connecting asked all
+        pause = unfit.add(server);
+      if (!pause) {
         if (!fresh && !mismatch)
           return mismatch;
         return fresh;
       }
-      if (const int turn = turns[server]++; turn > 0 && other)
-        other->idle(std::min<Duration>(deadline.left() / 2, turn * PauseOfServer));
+      if (other)
+        other->idle(*pause);
     }
   }
   /// The reason why a server can't go on for the one that the model was opened from.

@@ -3,12 +3,12 @@
 #include <mlbridge/model.h>
 
 #include "core/message.h"
+#include "core/unfit_servers.h"
 #include "core/uri_options.h"
 #include "runner/registry.h"
 #include "runner/runner_state.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <set>
 
@@ -211,12 +211,11 @@ bindTo(const ModelBackend &backend, const std::string &agent, const Signature &s
 std::shared_ptr<const Model::Opened>
 Model::Opened::elsewhere(const std::shared_ptr<const Opened> &first, const std::string &agent,
                          const Signature &signature) {
-  constexpr int MostTurns = 5;
-  constexpr Duration Pause = std::chrono::milliseconds(20);
   const Deadline deadline = Deadline::after(deadlineOf(first->options));
-  std::map<std::string, int> turns{{first->backend->server(), 1}};
+  UnfitServers unfit(first->backend->servers(), deadline);
   std::shared_ptr<ModelBackend> last = first->backend;
-  while (!deadline.hasPassed()) {
+  while (const std::optional<Duration> pause = unfit.add(last->server())) {
+    last->rest(*pause);
     auto next = std::make_shared<Opened>(*first);
     next->options.deadline = deadline.left();
     OpenedBackend backend = openChecked(next->uri, nullptr, next->options);
@@ -228,11 +227,6 @@ Model::Opened::elsewhere(const std::shared_ptr<const Opened> &first, const std::
     if (first->known->isSameIn(last->metadata(), first->backend->metadata()) &&
         bindTo(*last, agent, signature))
       return next;
-    const int turn = turns[last->server()]++;
-    if (turn == MostTurns)
-      return nullptr;
-    if (turn > 0)
-      last->rest(std::min<Duration>(deadline.left() / 2, turn * Pause));
   }
   return nullptr;
 }

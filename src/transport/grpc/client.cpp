@@ -7,6 +7,8 @@
 
 #include "transport/grpc/client.h"
 
+#include "core/unfit_servers.h"
+
 namespace mlbridge::grpctransport {
 
 namespace {
@@ -135,7 +137,7 @@ Expected<std::unique_ptr<ClientStream>> ClientStream::connect(const Settings &se
   const NoSignals guard;
   if (!isFleet(settings))
     return connectToOne(settings, deadline);
-  std::map<std::string, int> refused; // how often, by server
+  UnfitServers unfit(serversOf(settings), deadline);
   bool wasNew = false;
   while (true) {
     bool isNew = false;
@@ -155,9 +157,12 @@ Expected<std::unique_ptr<ClientStream>> ClientStream::connect(const Settings &se
     if (isLate)
       return status;
     if (!peer.empty()) {
-      // gRPC gives each call to the next server, so all had their turn once one came three times.
-      if (++refused[peer] >= 3)
+      const std::optional<Duration> pause = unfit.add(peer);
+      if (!pause)
         return status;
+      // gRPC gives each call to the next server, and goes on connecting to others meanwhile.
+      if (*pause > Duration::zero())
+        (*channel)->WaitForStateChange(GRPC_CHANNEL_READY, timeOf(Deadline::after(*pause)));
       continue;
     }
     if (status.code() == Code::DeadlineExceeded) // none is there yet

@@ -225,6 +225,7 @@ TEST(GrpcFleet, AnEpisodeOfAPolicyThatRemembersEndsWithItsServer) {
   const std::vector<int> before = fleet.counts();
   ASSERT_TRUE(ask(runner)) << runner.status().toString();
   fleet.stop(fleet.whoAnswered(before));
+  EXPECT_EQ(ask(runner).code(), Code::Closed);
   const Status lost = ask(runner);
   EXPECT_EQ(lost.code(), Code::Closed) << lost.toString();
   EXPECT_NE(lost.message().find("during the episode"), std::string::npos) << lost.message();

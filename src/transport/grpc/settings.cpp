@@ -139,14 +139,16 @@ std::string Address::placeAt(uint16_t otherPort) const {
   return (isIpv6 ? "[" + host + "]" : host) + ":" + std::to_string(otherPort);
 }
 
-uint32_t serversAt(std::string_view place) {
-  std::vector<Address> addresses;
-  if (!readPlace(place, Side::Compiler, addresses))
-    return 1;
+uint32_t serversOf(const Settings &settings) {
   size_t count = 0;
-  for (const Address &address : addresses)
+  for (const Address &address : settings.addresses)
     count += address.isName() ? ServersOfName : 1;
   return static_cast<uint32_t>(std::min(count, MostServers));
+}
+
+uint32_t serversAt(std::string_view place) {
+  Settings settings;
+  return readPlace(place, Side::Compiler, settings.addresses) ? serversOf(settings) : 1;
 }
 
 bool isOption(std::string_view key) {

@@ -41,8 +41,9 @@ bool isOption(std::string_view key);
 /// machine; NotFound (a file).
 Expected<Settings> readSettings(const Uri &uri, Side side);
 
-/// The most servers that a compiler which asks there may meet: a name stands for several. 1 for a
-/// place that cannot be read.
+/// The most servers that a compiler which asks there may meet: a name stands for several.
+uint32_t serversOf(const Settings &settings);
+/// The same; 1 for a place that cannot be read.
 uint32_t serversAt(std::string_view place);
 
 } // namespace mlbridge::grpctransport
