@@ -216,8 +216,8 @@ public:
   /// Makes next() return Cancelled now and from now on. Async-signal-safe.
   void stop();
   /// Stops once nobody needs it any more, at the latest after `most`: health says that it is not
-  /// serving, and new compilers are refused, Busy. A connection ends when nothing on it waits and no
-  /// episode is open; if the server is stateless, episodes don't count. next() goes on giving
+  /// serving, and new compilers are refused, Busy. A connection ends when nothing on it waits and
+  /// no episode is open; if the server is stateless, episodes don't count. next() goes on giving
   /// requests meanwhile, and does the rest. Async-signal-safe; the first call counts.
   void drain(Duration most);
   bool isStopped() const; ///< by stop(), or at the end of drain()

@@ -389,7 +389,8 @@ void bindServer(nb::module_ &m) {
             if (self.server && !self.fork.isForeign())
               self.server->drain(most);
           },
-          nb::arg("timeout"), nb::sig("def drain(self, timeout: float | str | datetime.timedelta) -> None"),
+          nb::arg("timeout"),
+          nb::sig("def drain(self, timeout: float | str | datetime.timedelta) -> None"),
           "Ends serve() once no compiler needs the server, at the latest after `timeout`: new "
           "compilers are refused, and health says that it is not serving. A connection ends when "
           "nothing on it waits and no episode is open; of a stateless server, episodes don't "

@@ -173,9 +173,9 @@ private:
                        what..., ")");
     };
     const auto text = [](const Welcome &welcome) {
-      return welcome.signature ? welcome.signature->toString()
-                               : welcome.agents.empty() ? std::string("any signature")
-                                                        : std::string("several agents");
+      return welcome.signature        ? welcome.signature->toString()
+             : welcome.agents.empty() ? std::string("any signature")
+                                      : std::string("several agents");
     };
     if (now.signature != welcome_.signature)
       return differs("its signature is ", text(now), " instead of ", text(welcome_));
@@ -347,8 +347,8 @@ private:
     }
     add(message_.data() + at, message_.size() - at);
     bool sent;
-    Status status = connection_->exchange(slot_, header.request, parts, count, *admitted, sent,
-                                          patience(left));
+    Status status =
+        connection_->exchange(slot_, header.request, parts, count, *admitted, sent, patience(left));
     if (sent)
       queued_.clear();
     else if (!connection_->isUsable())

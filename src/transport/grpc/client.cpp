@@ -386,8 +386,7 @@ UnaryClient::connect(const Settings &settings, uint64_t largestReply, Deadline d
       channelOf(settings, {clamped(largestReply), "", true}, deadline);
   if (!channel)
     return channel.status();
-  std::unique_ptr<UnaryClient> client(
-      new UnaryClient(settings, std::move(*channel), largestReply));
+  std::unique_ptr<UnaryClient> client(new UnaryClient(settings, std::move(*channel), largestReply));
   if (Status s = client->waitUntilConnected(deadline); !s)
     return s;
   return client;

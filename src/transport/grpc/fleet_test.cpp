@@ -122,7 +122,8 @@ TEST(GrpcFleet, SpreadsModelsOverTheServers) {
 }
 
 TEST(GrpcFleet, TakesAddressesOfBothKindsAndNames) {
-  ServerThread four(AnyPort, stateless(Sum), answerSum), six("grpc:[::1]:0", stateless(Sum), answerSum);
+  ServerThread four(AnyPort, stateless(Sum), answerSum),
+      six("grpc:[::1]:0", stateless(Sum), answerSum);
   EXPECT_TRUE(askOnce("grpc:" + placeOf(four) + "," + placeOf(six)));
   const Port missing(false);
   for (ServerThread *only : {&four, &six}) {
@@ -144,7 +145,8 @@ TEST(GrpcFleet, PassesOverServersThatDoNotAnswer) {
 
 TEST(GrpcFleet, NobodyThereIsAnErrorWithinTheDeadline) {
   const Port missing(false), other(false), silent(true);
-  const Status none = askOnce("grpc:" + missing.place() + "," + other.place(), std::chrono::hours(1));
+  const Status none =
+      askOnce("grpc:" + missing.place() + "," + other.place(), std::chrono::hours(1));
   EXPECT_EQ(none.code(), Code::Unavailable) << none.toString();
   EXPECT_NE(none.message().find(missing.place()), std::string::npos) << none.message();
   const Status late = askOnce("grpc:" + missing.place() + "," + silent.place(), 300ms);
@@ -169,8 +171,7 @@ TEST(GrpcFleet, RefusesListsThatMakeNoSense) {
     EXPECT_EQ(status.code(), Code::InvalidArgument) << uri;
     EXPECT_NE(status.message().find(says), std::string::npos) << status.message();
   }
-  const Status listening =
-      Server::listen("grpc:127.0.0.1:0,127.0.0.1:1", serving(Sum)).status();
+  const Status listening = Server::listen("grpc:127.0.0.1:0,127.0.0.1:1", serving(Sum)).status();
   EXPECT_EQ(listening.code(), Code::InvalidArgument);
 }
 

@@ -180,7 +180,10 @@ std::string targetOf(std::vector<Address> addresses) {
 Expected<std::shared_ptr<grpc::Channel>> channelOf(const Settings &settings, const ChannelUse &use,
                                                    Deadline deadline) {
   const Address &first = settings.addresses.front();
-  std::string target = (first.isIpv4 ? "ipv4:" : first.isIpv6 ? "ipv6:" : "dns:///") + first.place();
+  std::string target = (first.isIpv4   ? "ipv4:"
+                        : first.isIpv6 ? "ipv6:"
+                                       : "dns:///") +
+                       first.place();
   grpc::ChannelArguments arguments;
   if (isFleet(settings)) {
     std::string config = R"({"loadBalancingConfig":[{"round_robin":{}}],)"

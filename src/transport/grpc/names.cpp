@@ -74,8 +74,8 @@ Expected<std::vector<Address>> addressesOf(const Address &name, Deadline deadlin
   std::vector<Address> addresses;
   for (const addrinfo *info = state->found.get(); info; info = info->ai_next)
     if (std::string text = textOf(*info->ai_addr); !text.empty())
-      addresses.push_back({std::move(text), name.port, info->ai_family == AF_INET,
-                           info->ai_family == AF_INET6});
+      addresses.push_back(
+          {std::move(text), name.port, info->ai_family == AF_INET, info->ai_family == AF_INET6});
   return addresses;
 }
 

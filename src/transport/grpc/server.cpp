@@ -227,8 +227,8 @@ void Watcher::request(const std::shared_ptr<ServerCore> &core) {
   core->watchers_.insert(watcher);
   watcher->context_.AsyncNotifyWhenDone(watcher->done_.tag()); // begins with the call
   core->health_.RequestAsyncServerStreaming(WatchMethod, &watcher->context_, &watcher->asked_,
-                                            &watcher->call_, core->queue_.get(),
-                                            core->queue_.get(), watcher->arrive_.begin());
+                                            &watcher->call_, core->queue_.get(), core->queue_.get(),
+                                            watcher->arrive_.begin());
 }
 
 void Watcher::finished(void (Watcher::*handler)(bool), bool ok) {

@@ -212,8 +212,8 @@ Expected<Settings> readSettings(const Uri &uri, Side side) {
                    "of them have");
     settings.tlsName = all.front().host;
   }
-  const auto exposed = std::find_if(all.begin(), all.end(),
-                                    [](const Address &one) { return !one.isLoopback(); });
+  const auto exposed =
+      std::find_if(all.begin(), all.end(), [](const Address &one) { return !one.isLoopback(); });
   if (!settings.tls && !insecure && exposed != all.end())
     return wrong(exposed->host +
                  " is not this machine's loopback address, and others could read and alter what is "
