@@ -261,6 +261,13 @@ def two_releases(log: Path, _: float) -> bool:
     return run(log, PYTHON, ROOT / "tests/interop/two_releases.py", seconds=HOURS)
 
 
+def fleet(log: Path, _: float) -> bool:
+    """Ten thousand compiles while the servers of their model are replaced and killed."""
+    script = ROOT / "tests/fleet/campaign.py"
+    command = (PYTHON, script, "--compiles", "10000", "--out", RESULTS / "fleet.json")
+    return run(log, *command, seconds=4 * HOURS)
+
+
 def aarch64(log: Path, _: float) -> bool:
     """The kernels for AArch64, cross-compiled and run under qemu-user."""
     return run(log, ROOT / "src/engine/native/kernels/neon_test.sh", ROOT, RESULTS / "neon")
@@ -297,6 +304,7 @@ CAMPAIGNS: dict[str, tuple[Campaign, float]] = {
     "aarch64": (aarch64, 0.05),
     "debian-packages": (debian_packages, 0.0),
     "two-releases": (two_releases, 0.0),
+    "fleet": (fleet, 0.0),
     "wheels": (wheels, 0.0),
     # Random C programs by every optimization; the demo's with unexecuted code changed.
     "csmith": outside("csmith.py", "--first", TONIGHT * 10000),

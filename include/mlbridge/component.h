@@ -231,6 +231,15 @@ typedef struct mlb_transport {
    * LimitExceeded, InvalidArgument or PolicyFailed (the service says why). */
   mlb_code (*call)(void *connection, mlb_string method, const uint8_t *request,
                    uint64_t request_size, uint64_t left, mlb_buffer *reply, mlb_error *error);
+  /* The most servers that connect may reach at this place: each call reaches the next one of those
+   * that are there. 1 without this function. */
+  uint32_t (*servers)(mlb_string place);
+  /* The address of the server that a connection from connect reached, of those; empty if it is not
+   * known. */
+  void (*peer)(void *connection, mlb_string *peer);
+  /* From now on the listener refuses new connections, and says so to whoever asks for its health,
+   * so that compilers go to another server. Its connections stay. */
+  void (*drain)(void *listener);
 } mlb_transport;
 
 /* ---- the component ---- */

@@ -54,6 +54,10 @@ struct ServerOptions {
   /// drives it with Reset and Step. Its inputs are the observation, its outputs the action. With
   /// several agents each answer says who acts next.
   bool environment = false;
+  /// The policy's answer depends on the request alone: it keeps nothing from one to the next. A
+  /// compiler that knows several servers may then go on with another one in the middle of an
+  /// episode.
+  bool stateless = false;
 };
 
 /// The kind of an Event, and how it is answered.
@@ -211,7 +215,12 @@ public:
   Expected<Event> nextOfBatch(Duration maxWait);
   /// Makes next() return Cancelled now and from now on. Async-signal-safe.
   void stop();
-  bool isStopped() const; ///< by stop()
+  /// Stops once nobody needs it any more, at the latest after `most`: health says that it is not
+  /// serving, and new compilers are refused, Busy. A connection ends when nothing on it waits and
+  /// no episode is open; if the server is stateless, episodes don't count. next() goes on giving
+  /// requests meanwhile, and does the rest. Async-signal-safe; the first call counts.
+  void drain(Duration most);
+  bool isStopped() const; ///< by stop(), or at the end of drain()
   /// A file descriptor; writing one byte to it makes next() return Cancelled once. For signal
   /// libraries that wake through a descriptor.
   int wakeDescriptor() const;

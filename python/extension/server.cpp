@@ -233,12 +233,14 @@ void setLimits(ServerOptions &options, const Limits &limits) {
 
 void listen(PyServer *self, const std::string &uri, std::optional<Signature> signature,
             Metadata metadata, bool environment,
-            std::vector<std::pair<std::string, Signature>> agents, const Limits &limits) {
+            std::vector<std::pair<std::string, Signature>> agents, bool stateless,
+            const Limits &limits) {
   ServerOptions options;
   setLimits(options, limits);
   for (auto &[name, own] : agents)
     options.agents.push_back({std::move(name), std::move(own)});
   options.environment = environment;
+  options.stateless = stateless;
   options.signature = std::move(signature);
   options.metadata = std::move(metadata);
   Expected<Server> server = withoutGil([&] { return Server::listen(uri, std::move(options)); });
@@ -352,7 +354,7 @@ void bindServer(nb::module_ &m) {
   nb::class_<PyServer> server(m, "_Server");
   server
       .def("__init__", &listen, nb::arg("uri"), nb::arg("signature").none(), nb::arg("metadata"),
-           nb::arg("environment"), nb::arg("agents"), nb::arg("limits"))
+           nb::arg("environment"), nb::arg("agents"), nb::arg("stateless"), nb::arg("limits"))
       .def_ro("address", &PyServer::address,
               "Where it listens, with the port that the system chose.")
       .def_prop_ro(
@@ -380,6 +382,19 @@ void bindServer(nb::module_ &m) {
               self.server->stop();
           },
           "Ends serve() soon, and every wait for an event. From any thread or signal handler.")
+      .def(
+          "drain",
+          [](PyServer &self, nb::handle timeout) {
+            const Duration most = durationOf(timeout);
+            if (self.server && !self.fork.isForeign())
+              self.server->drain(most);
+          },
+          nb::arg("timeout"),
+          nb::sig("def drain(self, timeout: float | str | datetime.timedelta) -> None"),
+          "Ends serve() once no compiler needs the server, at the latest after `timeout`: new "
+          "compilers are refused, and health says that it is not serving. A connection ends when "
+          "nothing on it waits and no episode is open; of a stateless server, episodes don't "
+          "count. From any thread or signal handler.")
       .def("close", &PyServer::close,
            "Says goodbye to all compilers and removes the socket or FIFOs. May be called twice.");
   defineWith(server);

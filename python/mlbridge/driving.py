@@ -184,7 +184,7 @@ def serve_environment(
     """
     served = _Served(environment, signature if isinstance(signature, Mapping) else None)
     with (
-        Server(uri, signature, metadata, environment=True, **limits) as server,
+        Server(uri, signature, metadata, environment=True, stateless=False, **limits) as server,
         contextlib.suppress(KeyboardInterrupt, Cancelled),
     ):
         if ready is not None:

@@ -14,6 +14,8 @@ from .server import Server
 
 # Nothing tells when a stream ends, so the runner that was not used for longest is forgotten.
 _MOST_RUNNERS = 512
+# Whose answers depend on nothing but the question.
+_NETWORKS = ("onnx:", "native:", "aot:", "tfaot:")
 
 
 class _Forwarder:
@@ -59,6 +61,7 @@ def forward(
     model: str,
     uri: str,
     *,
+    stateless: bool | None = None,
     ready: Callable[[Server], None] | None = None,
     failed: Callable[[str], None] | None = None,
     **limits: Any,
@@ -67,13 +70,18 @@ def forward(
 
     With `?record=FOLDER` in `model`, requests, answers and rewards are kept. Compilers see the
     model's signature and metadata, and get its failures as PolicyFailed. One request is in work at
-    a time. `ready` is called with the Server once compilers can connect. If the recording
-    ended before, as the disk was full, `failed` is called with the reason at the end, or there is
-    LimitExceeded.
+    a time. `stateless` is that of Server; unless given, whether the model is a network in this
+    process that draws nothing. `ready` is called with the Server once compilers can connect. If the
+    recording ended before, as the disk was full, `failed` is called with the reason at the end, or
+    there is LimitExceeded.
     """
     with contextlib.closing(Model.open(model)) as opened:
         forwarder = _Forwarder(opened)
-        with Server(uri, opened.model_signature, opened.metadata, **limits) as server:
+        if stateless is None:
+            stateless = model.startswith(_NETWORKS) and "choose=sample" not in model
+        with Server(
+            uri, opened.model_signature, opened.metadata, stateless=stateless, **limits
+        ) as server:
             if ready is not None:
                 ready(server)
             for event in server.events():

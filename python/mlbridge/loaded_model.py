@@ -31,6 +31,8 @@ class LoadedModel:
     signature: Signature | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     unbatchable: str = ""
+    #: Whether an answer depends on its request alone.
+    stateless: bool = False
 
     def serve(
         self,
@@ -40,6 +42,7 @@ class LoadedModel:
         max_wait: float = 0.0,
         pad: float | None = None,
         agents: Mapping[str, LoadedModel] | None = None,
+        stateless: bool | None = None,
         ready: Callable[[Server], None] | None = None,
         **limits: Any,
     ) -> Statistics:
@@ -47,7 +50,8 @@ class LoadedModel:
 
         With `batch`, up to that many requests go into one call; `max_wait` and `pad` are those of
         Server.serve_batches. Compilers that state an agent named in `agents` are answered by that
-        model. `ready` is called with the Server once compilers can connect.
+        model. `stateless` is that of Server; unless given, whether all these models are.
+        `ready` is called with the Server once compilers can connect.
         """
         models = {"": self, **(agents or {})}
         if agents and self.signature is None:
@@ -62,7 +66,9 @@ class LoadedModel:
                 raise Unsupported(f"{model.name} cannot take batches: {model.unbatchable}")
         if batch is None and (pad is not None or max_wait):
             raise InvalidArgument("pad and max_wait are for batches; pass batch=N too")
-        with Server(uri, self.signature, self.metadata, **limits) as server:
+        if stateless is None:
+            stateless = all(model.stateless for model in models.values())
+        with Server(uri, self.signature, self.metadata, stateless=stateless, **limits) as server:
             if ready is not None:
                 ready(server)
             if batch is None:
@@ -110,6 +116,8 @@ def network(
     signature: Signature,
     metadata: Mapping[str, str],
     dims: Sequence[Mapping[str, Dims]] = (),
+    *,
+    stateless: bool = False,
 ) -> LoadedModel:
     """A model that takes batches along the first dimension of `dims`, or one more in front."""
 
@@ -119,7 +127,7 @@ def network(
     unbatchable = _no_common_first_dimension(*dims) if dims else ""
     batches = _laid_in_a_row(evaluate, *dims) if dims and not unbatchable else policy
     batch_policy = None if unbatchable else batches
-    return LoadedModel(name, policy, batch_policy, signature, metadata, unbatchable)
+    return LoadedModel(name, policy, batch_policy, signature, metadata, unbatchable, stateless)
 
 
 def _no_common_first_dimension(inputs: Mapping[str, Dims], outputs: Mapping[str, Dims]) -> str:

@@ -107,6 +107,7 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedModel:
         Signature(_onnx_specs(path, inputs), _onnx_specs(path, outputs)),
         metadata,
         [{node.name: node.shape for node in nodes} for nodes in (inputs, outputs)],
+        stateless=True,
     )
 
 

@@ -45,7 +45,8 @@ def load_python(place: str, name: str, signature: Signature | None = None) -> Lo
 
     It is a policy, or makes one if it can be called without arguments: a policy, a torch.nn.Module,
     or one of them and its Signature. Compilers get its attributes `signature` and `metadata`, or
-    else those of the module. For batches it is called as a BatchPolicy.
+    else those of the module; with `stateless = True` it says that it keeps nothing between two
+    questions. For batches it is called as a BatchPolicy.
     """
     text = f"{place}:{name}"
     module = _import(place)
@@ -71,13 +72,15 @@ def load_python(place: str, name: str, signature: Signature | None = None) -> Lo
     metadata = next(
         (m for h in holders if isinstance(m := getattr(h, "metadata", None), Mapping)), {}
     )
+    stateless = any(getattr(h, "stateless", False) is True for h in holders)
     signature = signature or stated
     if is_torch_module(policy):
         if signature is None:
             raise InvalidArgument(f"{text} is a torch module and needs a signature: pass one")
         policy.eval()
-        return network(text, torch_evaluate(text, policy, signature), signature, metadata)
-    return LoadedModel(text, policy, policy, signature, metadata)
+        evaluate = torch_evaluate(text, policy, signature)
+        return network(text, evaluate, signature, metadata, stateless=stateless)
+    return LoadedModel(text, policy, policy, signature, metadata, stateless=stateless)
 
 
 def _import(place: str) -> ModuleType:

@@ -61,6 +61,7 @@ class Server(_Server):
         metadata: Mapping[str, str] | None = None,
         *,
         environment: bool = False,
+        stateless: bool = False,
         **limits: float | str | timedelta,
     ) -> None:
         """Listen at "unix:PATH", "shm:PATH", "grpc:HOST:PORT", "pipe:FOLDER/" or "pipe:BASE".
@@ -69,11 +70,12 @@ class Server(_Server):
         compiler states. A mapping has the signature of each of several agents by name. Compilers
         can read `metadata` before they state theirs. Limits are those of docs/serving.md, such as
         `max_connections` or `max_message` (bytes). With `environment` it is no model that is
-        served; see serve_environment.
+        served; see serve_environment. `stateless` says that an answer depends on its request
+        alone, so that a compiler may go on with another server in the middle of an episode.
         """
         one = None if isinstance(signature, Mapping) else signature
         agents = list(signature.items()) if isinstance(signature, Mapping) else []
-        super().__init__(uri, one, metadata or {}, environment, agents, limits)
+        super().__init__(uri, one, metadata or {}, environment, agents, stateless, limits)
 
     def serve_forever(
         self,
@@ -195,6 +197,7 @@ def serve(
     on_event: Callable[[Event], None] | None = None,
     ready: Callable[[Server], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    stateless: bool = False,
     **limits: int,
 ) -> Statistics:
     """Serve `policy(observation, context)` at `uri` until Ctrl-C; returns its statistics.
@@ -203,7 +206,9 @@ def serve(
     stop() it. The rest is described at Server. Of several agents, `context.agent` says which one is
     asked.
     """
-    with Server(uri, signature, metadata, environment=False, **limits) as server:
+    with Server(
+        uri, signature, metadata, environment=False, stateless=stateless, **limits
+    ) as server:
         with contextlib.suppress(KeyboardInterrupt):
             if ready is not None:
                 ready(server)

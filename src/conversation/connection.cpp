@@ -232,8 +232,24 @@ Status Connection::checkProcess() const {
       "the connection was opened before fork(); open the model again in the child process");
 }
 
+void Connection::idle(Duration time) {
+  Lock lock(mutex_);
+  if (reading_ || !status_)
+    return;
+  reading_ = true;
+  for (const Deadline end = Deadline::after(time); status_ && !end.hasPassed();) {
+    lock.unlock();
+    Readiness ready;
+    const Status status = pumpAs({true, false}, end, ready);
+    lock.lock();
+    if (!status && status.code() != Code::DeadlineExceeded)
+      breakWith(status, lock);
+  }
+  passReaderRole(lock);
+}
+
 Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
-                            Deadline deadline, bool &sentAll) {
+                            Deadline deadline, bool &sentAll, Duration patience) {
   sentAll = false;
   if (Status s = checkProcess(); !s)
     return s;
@@ -247,6 +263,9 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
   slot.reward = 0;
   slot.turn.reset();
   const Status sent = send(frames, count, lock, deadline, sentAll);
+  const bool isPatient = patience == Duration::max(); // and the clock need not be read
+  Deadline silence = isPatient ? Deadline::never() : Deadline::after(patience);
+  bool isAskedFor = false; // whether the server is there
   while (true) {
     if (slot.answered) {
       slot.awaiting = 0;
@@ -261,9 +280,19 @@ Status Connection::exchange(StreamSlot &slot, uint64_t request, const iovec *fra
     if (!reading_) {
       reading_ = true;
       lock.unlock();
+      const uint64_t before = reader_.bytesRead();
       Readiness ready;
-      const Status status = pumpAs({true, false}, deadline, ready);
+      Status status = pumpAs({true, false}, earlier(deadline, silence), ready);
       handover_.waited(handover_.end());
+      const bool isSilent = reader_.bytesRead() == before;
+      if (isSilent && silence.hasPassed() && isAskedFor)
+        status = makeError(Code::Closed, "the server does not answer any more");
+      if (!isPatient && (!isSilent || silence.hasPassed())) {
+        isAskedFor = isSilent;
+        silence = Deadline::after(patience);
+        if (isAskedFor && status.code() != Code::Closed)
+          sendSmall(FrameKind::Ping, 0, 0, Buffer());
+      }
       lock.lock();
       if (!status && status.code() != Code::DeadlineExceeded)
         breakWith(status, lock);

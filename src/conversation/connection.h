@@ -59,10 +59,16 @@ public:
   };
   /// Connects and shakes hands. Errors: those of the transport; Closed, Protocol (no such peer,
   /// another version), DeadlineExceeded, Busy, and what the server refuses with.
+  /// `reached`: the server(), also if it then failed.
   [[gnu::cold]] static Expected<std::shared_ptr<Connection>>
-  open(const Transport &transport, const Uri &uri, const Options &options, Deadline deadline);
+  open(const Transport &transport, const Uri &uri, const Options &options, Deadline deadline,
+       std::string *reached = nullptr);
 
   const Welcome &welcome() const { return welcome_; }
+  /// The address of the server, if the place stands for several.
+  std::string server() const { return channel_->peer(); }
+  /// Reads for so long what comes unasked; the transport may find other servers meanwhile.
+  [[gnu::cold]] void idle(Duration time);
   bool isUsable() const { return usable_.load(std::memory_order_acquire); }
   /// Why it is not usable; Ok while it is.
   [[gnu::cold]] Status failure();
@@ -82,9 +88,11 @@ public:
   [[gnu::cold]] Status post(StreamSlot &slot, Outbox &frames);
   /// Sends frames of which the last is request number `request`, and waits for its answer. After
   /// DeadlineExceeded a late answer is dropped, and frames that had begun to go out are finished by
-  /// whoever sends next. `sent`: whether the frames went out, or will.
+  /// whoever sends next. `sent`: whether the frames went out, or will. `patience`: a server from
+  /// which nothing comes for so long is asked whether it is there, and after as long again the
+  /// connection ends.
   Status exchange(StreamSlot &slot, uint64_t request, const iovec *frames, int count,
-                  Deadline deadline, bool &sent);
+                  Deadline deadline, bool &sent, Duration patience = Duration::max());
 
   /// The counts of the server so far.
   [[gnu::cold]] Expected<Metadata> statistics(Deadline deadline);

@@ -19,7 +19,8 @@ constexpr Duration LongestAttempt = std::chrono::seconds(5);
 } // namespace
 
 Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transport, const Uri &uri,
-                                                       const Options &options, Deadline deadline) {
+                                                       const Options &options, Deadline deadline,
+                                                       std::string *reached) {
   Duration attempt = FirstAttempt;
   while (true) {
     const Deadline::Clock::time_point before = Deadline::Clock::now();
@@ -31,6 +32,9 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
     if (options.wait > Duration::zero() && !deadline.isNever())
       deadline = Deadline::after(Deadline::Clock::now() - before, deadline.when());
     std::shared_ptr<Connection> connection(new Connection(std::move(*channel)));
+    const std::string server = connection->server();
+    if (reached)
+      *reached = server;
     Status status = connection->shakeHands(
         options, transport.mayBeStale() ? earlier(deadline, Deadline::after(attempt)) : deadline);
     if (status.ok() && connection->welcome_.role != options.role)
@@ -45,7 +49,7 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
     const bool again = transport.mayBeStale() && !deadline.hasPassed() &&
                        (status.code() == Code::DeadlineExceeded || status.code() == Code::Closed);
     if (!again)
-      return status.withContext("handshake");
+      return status.withContext(server.empty() ? "handshake" : join(server, ": handshake"));
     if (status.code() == Code::Closed)
       ::poll(nullptr, 0, ConnectPauseMs);
     else

@@ -221,13 +221,13 @@ template <typename Io> void fields(Io &io, MaybeConst<Io, Welcome> &m) {
   if (m.signature)
     signatureFields(io, *m.signature);
   io.map("metadata", m.metadata);
-  if (io.follows(m.role != ServerRole::Model || !m.agents.empty())) {
+  if (io.follows(m.role != ServerRole::Model || !m.agents.empty() || m.stateless)) {
     io.number("role", m.role);
     if constexpr (Io::Reads)
       if (m.role > ServerRole::Environment)
         io.fail("is " + std::to_string(static_cast<int>(m.role)) + ", expected 0 or 1", "role");
   }
-  if (io.follows(!m.agents.empty())) {
+  if (io.follows(!m.agents.empty() || m.stateless)) {
     io.list("agents", m.agents, [&](auto &agent) {
       io.text("agents", agent.name);
       signatureFields(io, agent.signature);
@@ -236,6 +236,11 @@ template <typename Io> void fields(Io &io, MaybeConst<Io, Welcome> &m) {
       if (Status s = io.ok() ? checkAgents(m.agents) : Status(); !s)
         io.fail("is wrong: " + s.message(), "agents");
   }
+  auto stateless = static_cast<uint8_t>(m.stateless);
+  if (io.follows(m.stateless))
+    io.number("stateless", stateless);
+  if constexpr (Io::Reads)
+    m.stateless = stateless != 0;
 }
 
 template <typename Io> void fields(Io &io, MaybeConst<Io, OpenStream> &m) {

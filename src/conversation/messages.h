@@ -35,6 +35,8 @@ struct Welcome : Hello {
   Metadata metadata;
   ServerRole role = ServerRole::Model;
   std::vector<AgentSpec> agents; ///< if there are several; there is no signature then
+  /// An answer depends on its request alone, so that another server may go on with an episode.
+  bool stateless = false;
 };
 
 struct OpenStream {

@@ -29,6 +29,22 @@ TEST(Messages, ASignatureHasABoundedNumberOfTensors) {
             "protocol: welcome: field 'signature' states 65537 entries, the limit is 65536");
 }
 
+TEST(Messages, AWelcomeOfAStatelessServerSaysSo) {
+  Welcome welcome;
+  welcome.signature = manyInputs(1);
+  Buffer without, with;
+  ASSERT_TRUE(encode(welcome, without));
+  welcome.stateless = true;
+  ASSERT_TRUE(encode(welcome, with));
+  // As it is written by those who know nothing of it, and before it role 0 and no agents.
+  EXPECT_EQ(with.size(), without.size() + 1 + 4 + 1);
+  EXPECT_FALSE(decode<Welcome>(without.span())->stateless);
+  const Expected<Welcome> read = decode<Welcome>(with.span());
+  ASSERT_TRUE(read) << read.status().toString();
+  EXPECT_TRUE(read->stateless);
+  EXPECT_TRUE(read->agents.empty());
+}
+
 TEST(Messages, ALongTextIsCutAtACharacter) {
   std::string text(4095, 'a');
   text += "\xc3\xa4\xc3\xa4"; // of two bytes each

@@ -4,6 +4,7 @@
 #include "conversation/retry.h"
 #include "core/message.h"
 #include "core/nearest.h"
+#include "core/unfit_servers.h"
 #include "core/uri_options.h"
 
 #include <algorithm>
@@ -21,12 +22,19 @@ std::string inSeconds(Duration duration) {
   return text;
 }
 
+// With less time left no other server is asked.
+constexpr Duration LeastTime = std::chrono::milliseconds(1);
+// A server from which nothing comes for a quarter of a question's time is asked whether it is
+// there, but not later than this.
+constexpr Duration MostPatience = std::chrono::seconds(5);
+
 class RemoteModel final : public ModelBackend, public std::enable_shared_from_this<RemoteModel> {
 public:
   RemoteModel(Uri uri, RemoteAddress address, Duration deadline, std::shared_ptr<Circuit> circuit)
       : uri(std::move(uri)), serdes(*address.serdes), circuit(std::move(circuit)),
         retries(address.retries), transport_(*address.transport),
-        connecting_(std::move(address.connecting)), deadline_(deadline) {}
+        servers_(transport_.servers(this->uri)), connecting_(std::move(address.connecting)),
+        deadline_(deadline) {}
 
   Status open() {
     Expected<std::shared_ptr<Connection>> connection = reach(Deadline::after(deadline_));
@@ -35,11 +43,26 @@ public:
     // The first server's description stays true: one that comes later must say the same.
     connecting_.wait = Duration::zero();
     welcome_ = (*connection)->welcome();
+    server_ = (*connection)->server();
+    metadata_ = welcome_.metadata;
+    if (servers_ > 1) {
+      metadata_["mlbridge.server"] = server_;
+      metadata_["mlbridge.servers"] = std::to_string(servers_);
+    }
     opened_ = true;
     return Status();
   }
 
-  const Metadata &metadata() const override { return welcome_.metadata; }
+  uint32_t servers() const override { return servers_; }
+  std::string server() const override { return server_; }
+  void rest(Duration time) override {
+    if (const std::shared_ptr<Connection> usable = current())
+      usable->idle(time);
+  }
+  /// True if another server may go on with an episode.
+  bool isStateless() const { return welcome_.stateless; }
+
+  const Metadata &metadata() const override { return metadata_; }
   const Signature *signature() const override {
     return welcome_.signature ? &*welcome_.signature : nullptr;
   }
@@ -94,21 +117,15 @@ public:
         return late;
       }
     }
-    old.reset();
-    Expected<std::shared_ptr<Connection>> fresh =
-        Connection::open(transport_, uri, connecting_, deadline);
+    if (servers_ == 1) // another one keeps the way to the others open
+      old.reset();
+    Expected<std::shared_ptr<Connection>> fresh = connectToNext(deadline);
     if (!fresh)
       circuit->recordTimeout(since, fresh.status());
     else
       circuit->reached();
     if (!fresh && opened_) // opening says it itself
       fresh = fresh.status().withContext(join("'", uri.toString(), "'"));
-    if (fresh && opened_) {
-      const Welcome &now = (*fresh)->welcome();
-      if (now.signature != welcome_.signature || now.agents != welcome_.agents ||
-          now.metadata != welcome_.metadata)
-        fresh = makeError(Code::Mismatch, "the server now serves a different model; open it again");
-    }
     const std::lock_guard<std::mutex> lock(mutex_);
     handshakeRunning_ = false;
     if (fresh)
@@ -123,15 +140,65 @@ public:
   const uint32_t retries;
 
 private:
+  /// Asks one server after another until one answers and serves the model that was opened.
+  Expected<std::shared_ptr<Connection>> connectToNext(Deadline deadline) {
+    UnfitServers unfit(servers_, deadline);
+    Status mismatch;
+    while (true) {
+      std::string server;
+      Expected<std::shared_ptr<Connection>> fresh = Connection::open(
+          transport_, uri, connecting_, servers_ > 1 ? half(deadline) : deadline, &server);
+      const std::shared_ptr<Connection> other = fresh ? *fresh : nullptr;
+      if (fresh && opened_)
+        if (Status s = compare(other->welcome()); !s)
+          fresh = server.empty() ? s : s.withContext(server);
+      if (fresh.status().code() == Code::Mismatch && mismatch)
+        mismatch = fresh.status();
+      std::optional<Duration> pause;
+      if (!fresh && !server.empty() && deadline.left() >= LeastTime) // else connecting asked all
+        pause = unfit.add(server);
+      if (!pause) {
+        if (!fresh && !mismatch)
+          return mismatch;
+        return fresh;
+      }
+      if (other)
+        other->idle(*pause);
+    }
+  }
+  /// The reason why a server can't go on for the one that the model was opened from.
+  Status compare(const Welcome &now) const {
+    const auto differs = [](const auto &...what) {
+      return makeError(Code::Mismatch, "the server now serves a different model; open it again (",
+                       what..., ")");
+    };
+    const auto text = [](const Welcome &welcome) {
+      return welcome.signature        ? welcome.signature->toString()
+             : welcome.agents.empty() ? std::string("any signature")
+                                      : std::string("several agents");
+    };
+    if (now.signature != welcome_.signature)
+      return differs("its signature is ", text(now), " instead of ", text(welcome_));
+    if (now.agents != welcome_.agents)
+      return differs("its agents or their signatures differ");
+    if (const std::string *key = differingProperty(now.metadata, welcome_.metadata))
+      return differs("the metadata property '", *key, "' differs");
+    if (now.stateless != welcome_.stateless)
+      return differs("one of the two keeps a state between questions, the other doesn't");
+    return Status();
+  }
   std::shared_ptr<Connection> current() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return connection_ && connection_->isUsable() ? connection_ : nullptr;
   }
 
   const Transport &transport_;
+  const uint32_t servers_; ///< at most
+  std::string server_;     ///< the first one
   Connection::Options connecting_;
   const Duration deadline_;
   Welcome welcome_;
+  Metadata metadata_; ///< of the welcome, and which server that was
   bool opened_ = false;
   std::mutex mutex_; ///< of what follows
   std::condition_variable handshakeEnded_;
@@ -172,8 +239,9 @@ public:
   }
 
   Status evaluate(Duration left) override {
+    tries_ = 0;
     return retry_(
-        model_->retries, left, *model_->circuit,
+        std::max(model_->retries, mostMoves()), left, *model_->circuit,
         [this](Duration left, Deadline::Clock::time_point now) { return attempt(left, now); },
         [this](const Status &status) { return mayRepeat(status); });
   }
@@ -184,7 +252,9 @@ public:
       if (Status s = rejoin(); !s)
         return s;
     inEpisode_ = true;
-    return queue(FrameKind::EpisodeBegin, EpisodeBegin{std::string(episode), std::string(unit)});
+    hasAnswers_ = false;
+    episode_ = EpisodeBegin{std::string(episode), std::string(unit)};
+    return queue(FrameKind::EpisodeBegin, episode_);
   }
   Status reward(double value) override { return queue(FrameKind::Reward, RewardMessage{value}); }
   void truncateEpisode() override { truncated_ = true; }
@@ -206,16 +276,27 @@ public:
 private:
   /// A request that was refused was not begun. One whose connection ended may have been answered,
   /// which matters only within an episode: a policy may count its steps.
-  bool mayRepeat(const Status &status) const {
-    return status.code() == Code::Busy ||
-           (!inEpisode_ && (status.code() == Code::Closed || status.code() == Code::Unavailable));
+  bool mayRepeat(const Status &status) {
+    const bool isLost = status.code() == Code::Closed || status.code() == Code::Unavailable;
+    if (tries_++ < model_->retries && (status.code() == Code::Busy || (isLost && !inEpisode_)))
+      return true;
+    const bool isAnswer = connection_ && connection_->isUsable();
+    return isLost && !isAnswer && model_->servers() > 1 && mayMove();
   }
+  /// Several servers are not asked without end for the same answer.
+  uint32_t mostMoves() const {
+    const uint32_t servers = model_->servers();
+    return servers > 1 ? 2 * servers : 0;
+  }
+  /// True if another server may get the question that this one lost: it has no episode that it
+  /// doesn't know the beginning of, or has none to know.
+  bool mayMove() const { return !inEpisode_ || !hasAnswers_ || model_->isStateless(); }
   Status attempt(Duration left, Deadline::Clock::time_point since) {
     Expected<Deadline> admitted = model_->circuit->admit(Deadline::after(left, since));
     if (!admitted)
       return admitted.status();
     if (!connection_ || !connection_->isUsable()) {
-      if (inEpisode_)
+      if (inEpisode_ && (model_->servers() == 1 || !mayMove()))
         return connection_ ? connection_->failure().withContext(
                                  "the connection was lost during the episode")
                            : makeError(Code::Closed, "the connection was lost during the episode");
@@ -223,6 +304,9 @@ private:
       if (Status s = join(model_->connect(*admitted)); !s)
         return s;
       inputs_.useArena(connection_->arena());
+      if (inEpisode_)
+        if (Status s = queue(FrameKind::EpisodeBegin, episode_); !s)
+          return s;
     }
     if (!inputs_.layout()) {
       if (Status s = message_.resize(FrameHeaderSize); !s)
@@ -263,7 +347,8 @@ private:
     }
     add(message_.data() + at, message_.size() - at);
     bool sent;
-    Status status = connection_->exchange(slot_, header.request, parts, count, *admitted, sent);
+    Status status =
+        connection_->exchange(slot_, header.request, parts, count, *admitted, sent, patience(left));
     if (sent)
       queued_.clear();
     else if (!connection_->isUsable())
@@ -276,7 +361,13 @@ private:
       return makeError(status.code(), status.message(), " (", inSeconds(left), ")");
     if (!status)
       return status;
+    hasAnswers_ = true;
     return outputs_.decode(slot_.reply.span(), "the reply");
+  }
+  /// An episode that only this server knows is worth waiting for.
+  Duration patience(Duration left) const {
+    return model_->servers() > 1 && model_->isStateless() ? std::min(left / 4, MostPatience)
+                                                          : Duration::max();
   }
 
   /// Writes where all external spans lie; false if some aren't in the memory of this connection.
@@ -332,6 +423,9 @@ private:
   Outbox queued_;                             ///< frames that go before it
   uint64_t request_ = 0;
   bool inEpisode_ = false, truncated_ = false;
+  bool hasAnswers_ = false; ///< in this episode
+  EpisodeBegin episode_;    ///< for a server that goes on with it
+  uint32_t tries_ = 0;      ///< of this evaluation
   Retry retry_;
 };
 

@@ -58,11 +58,25 @@ public:
   /// `deadline`: how long making the runner may take. Thread-safe.
   virtual Expected<std::unique_ptr<RunnerBackend>>
   newRunner(const Signature &bound, const CallContext &context, Duration deadline) = 0;
+  /// The most servers that may answer: opening the model once more reaches the next one.
+  virtual uint32_t servers() const { return 1; }
+  /// The address of the one that was reached, if there may be several.
+  virtual std::string server() const { return {}; }
+  /// Waits for so long, in which the transport may find more of them.
+  virtual void rest(Duration) {}
   /// Thread-safe.
   virtual Expected<Metadata> statistics() {
     return Status(Code::Unsupported, "a model in this process has no server to ask");
   }
 };
+
+/// True of a metadata property that a pass may act on; those of the library and of the format say
+/// where a model comes from, and are other ones with each.
+inline bool mayDecide(std::string_view property) {
+  return property.substr(0, 9) != "mlbridge." && property.substr(0, 5) != "onnx.";
+}
+/// A property that a pass may act on and that the two don't have in common; null if there is none.
+const std::string *differingProperty(const Metadata &a, const Metadata &b);
 
 /// Sets what is said; an empty text keeps what was said before.
 inline void setEpisode(CallContext &context, std::string_view episode, std::string_view unit) {
@@ -99,6 +113,9 @@ class ModelWrapper : public ModelBackend {
 public:
   const Metadata &metadata() const override { return inner_->metadata(); }
   Expected<Metadata> statistics() override { return inner_->statistics(); }
+  uint32_t servers() const override { return inner_->servers(); }
+  std::string server() const override { return inner_->server(); }
+  void rest(Duration time) override { inner_->rest(time); }
 
 protected:
   explicit ModelWrapper(std::shared_ptr<ModelBackend> inner) : inner_(std::move(inner)) {}

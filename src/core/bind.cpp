@@ -243,6 +243,16 @@ Signature inferredFrom(const Signature &model) {
 RunnerBackend::~RunnerBackend() = default;
 ModelBackend::~ModelBackend() = default;
 
+const std::string *differingProperty(const Metadata &a, const Metadata &b) {
+  for (const auto &[one, other] : {std::pair{&a, &b}, {&b, &a}})
+    for (const auto &[key, value] : *one) {
+      const auto found = other->find(key);
+      if (mayDecide(key) && (found == other->end() || found->second != value))
+        return &key;
+    }
+  return nullptr;
+}
+
 Expected<std::shared_ptr<const Binding>> ModelBackend::bind(const Signature &caller,
                                                             std::string_view agent) const {
   Expected<const Signature *> own = signatureOf(agent);

@@ -3,19 +3,66 @@
 #include <mlbridge/model.h>
 
 #include "core/message.h"
+#include "core/unfit_servers.h"
 #include "core/uri_options.h"
 #include "runner/registry.h"
 #include "runner/runner_state.h"
 
+#include <algorithm>
+#include <mutex>
+#include <set>
+
 namespace mlbridge {
 
 static Status noModel() { return makeError(Code::Unavailable, "no model was opened"); }
+
+namespace {
+
+/// The part of the metadata that a caller has read, and may rely on. Thread-safe.
+class KnownMetadata {
+public:
+  void addAll() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_ = true;
+  }
+  void add(std::string_view key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (mayDecide(key))
+      keys_.emplace(key);
+  }
+  bool isSameIn(const Metadata &a, const Metadata &b) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (all_)
+      return !differingProperty(a, b);
+    return std::all_of(keys_.begin(), keys_.end(), [&](const std::string &key) {
+      const auto one = a.find(key), other = b.find(key);
+      return one == a.end() || other == b.end() ? (one == a.end()) == (other == b.end())
+                                                : one->second == other->second;
+    });
+  }
+
+private:
+  mutable std::mutex mutex_;
+  bool all_ = false;
+  std::set<std::string> keys_;
+};
+
+} // namespace
 
 struct Model::Opened {
   Status status;
   std::string uri;
   OpenOptions options; ///< with those of the URI, and a deadline
   std::shared_ptr<ModelBackend> backend;
+  std::shared_ptr<KnownMetadata> known = std::make_shared<KnownMetadata>();
+  std::shared_ptr<const Opened> before = nullptr; ///< whose metadata a caller may still hold
+
+  /// While servers are replaced, some have the old model and some the new one. Opens the model
+  /// anew, at the next server each time, until one fits; what the caller knows of the metadata
+  /// stays true. Null if none does.
+  static std::shared_ptr<const Opened> elsewhere(const std::shared_ptr<const Opened> &first,
+                                                 const std::string &agent,
+                                                 const Signature &signature);
 };
 
 struct Model::Bound {
@@ -103,11 +150,15 @@ const std::string &Model::uri() const { return opened_->uri; }
 
 const Metadata &Model::metadata() const {
   static const auto *none = new Metadata;
+  opened_->known->addAll();
   return opened_->backend ? opened_->backend->metadata() : *none;
 }
 
 std::optional<std::string> Model::metadata(std::string_view key) const {
-  const Metadata &all = metadata();
+  if (!opened_->backend)
+    return std::nullopt;
+  opened_->known->add(key);
+  const Metadata &all = opened_->backend->metadata();
   const auto it = all.find(std::string(key));
   return it == all.end() ? std::nullopt : std::optional<std::string>(it->second);
 }
@@ -146,18 +197,57 @@ static Status checkDefaults(const Binding &binding, const Metadata &metadata) {
 
 Status Model::bind(const Signature &signature) { return bindAs(bound_->agent, signature); }
 
+static Expected<std::shared_ptr<const Binding>>
+bindTo(const ModelBackend &backend, const std::string &agent, const Signature &signature) {
+  Expected<std::shared_ptr<const Binding>> binding = backend.bind(signature, agent);
+  const Metadata &metadata = backend.metadata();
+  Status status = binding ? checkDefaults(**binding, metadata)
+                          : withLeftOut(binding.status(), signature, metadata);
+  if (!status)
+    return status;
+  return binding;
+}
+
+std::shared_ptr<const Model::Opened>
+Model::Opened::elsewhere(const std::shared_ptr<const Opened> &first, const std::string &agent,
+                         const Signature &signature) {
+  const Deadline deadline = Deadline::after(deadlineOf(first->options));
+  UnfitServers unfit(first->backend->servers(), deadline);
+  std::shared_ptr<ModelBackend> last = first->backend;
+  while (const std::optional<Duration> pause = unfit.add(last->server())) {
+    last->rest(*pause);
+    auto next = std::make_shared<Opened>(*first);
+    next->options.deadline = deadline.left();
+    OpenedBackend backend = openChecked(next->uri, nullptr, next->options);
+    if (!backend)
+      return nullptr;
+    last = next->backend = *backend;
+    next->options.deadline = first->options.deadline;
+    next->before = first;
+    if (first->known->isSameIn(last->metadata(), first->backend->metadata()) &&
+        bindTo(*last, agent, signature))
+      return next;
+  }
+  return nullptr;
+}
+
 Status Model::bindAs(std::string agent, const Signature &signature) {
   Bound bound{opened_->status, std::move(agent), nullptr};
   if (bound.status) {
     Expected<std::shared_ptr<const Binding>> binding =
-        opened_->backend->bind(signature, bound.agent);
-    const Metadata &metadata = opened_->backend->metadata();
-    bound.status = binding ? checkDefaults(**binding, metadata)
-                           : withLeftOut(binding.status(), signature, metadata);
-    if (bound.status)
+        bindTo(*opened_->backend, bound.agent, signature);
+    const std::string server = opened_->backend->server();
+    if (binding.status().code() == Code::Mismatch && opened_->backend->servers() > 1)
+      if (std::shared_ptr<const Opened> next = Opened::elsewhere(opened_, bound.agent, signature)) {
+        opened_ = std::move(next);
+        binding = bindTo(*opened_->backend, bound.agent, signature);
+      }
+    bound.status = binding.status();
+    if (binding)
       bound.binding = std::move(*binding);
     else if (!opened_->uri.empty())
-      bound.status = bound.status.withContext(join("'", opened_->uri, "'"));
+      bound.status = bound.status.withContext(
+          join("'", opened_->uri, "'", server.empty() ? "" : ": ", server));
   }
   // So that a pass that fills buffers in place need not look whether there is a model.
   if (!bound.status && signature.check())

@@ -42,30 +42,13 @@ uint64_t versionOf(const Uri &uri) {
                                                       : versionOf(weights->second, version);
 }
 
-/// Properties that a pass may act on; those of the library and of the format say where a model
-/// comes from, and are other ones with each.
-bool decides(const std::string &key) {
-  return key.compare(0, 9, "mlbridge.") != 0 && key.compare(0, 5, "onnx.") != 0;
-}
-
 /// The reason why the new model can't take the place of the old one.
 Status compare(const ModelBackend &fresh, const Signature &signature, const Metadata &metadata) {
   if (!fresh.signature() || *fresh.signature() != signature)
     return makeError(Code::Mismatch, "the new file has another signature: ",
                      fresh.signature() ? fresh.signature()->toString() : std::string("none"),
                      " instead of ", signature.toString());
-  const auto differs = [](const Metadata &a, const Metadata &b) -> const std::string * {
-    for (const auto &[key, value] : a) {
-      const auto other = b.find(key);
-      if (decides(key) && (other == b.end() || other->second != value))
-        return &key;
-    }
-    return nullptr;
-  };
-  const std::string *key = differs(metadata, fresh.metadata());
-  if (!key)
-    key = differs(fresh.metadata(), metadata);
-  if (key)
+  if (const std::string *key = differingProperty(metadata, fresh.metadata()))
     return makeError(Code::Mismatch, "the new file differs in the metadata property '", *key,
                      "', which a pass may rely on already");
   return Status();

@@ -82,6 +82,24 @@ void ServerLoop::close() {
   listener_.reset();
 }
 
+bool ServerLoop::drain() {
+  if (!host_.isDraining) {
+    host_.isDraining = true;
+    listener_->drain();
+  }
+  constexpr char Why[] = "the server is about to stop";
+  for (auto at = sessions_.begin(); at != sessions_.end();) {
+    const std::shared_ptr<Session> session = (at++)->second; // update may forget it
+    if (!session->isHandshakeDone())
+      session->refuse(Status(Code::Busy, Why));
+    else if (session->mayLeave())
+      session->sayGoodbye(Why);
+    if (session->isClosed())
+      update(*session);
+  }
+  return sessions_.empty() && !host_.hasEvents();
+}
+
 bool ServerLoop::watch(int operation, int fd, uint32_t events, uint64_t token) {
   epoll_event event{};
   event.events = events;

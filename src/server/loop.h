@@ -55,6 +55,9 @@ public:
   /// session if that failed.
   void update(Session &session);
 
+  /// With the host's mutex held: ends the connections that may leave. True once nothing is left to
+  /// do for anybody.
+  bool drain();
   /// Ends all: says goodbye, closes the listener. Later calls do nothing.
   void close();
 
@@ -145,6 +148,7 @@ struct Server::State : SessionHost {
 
   std::string uri;
   std::atomic<bool> stopped{false};
+  std::atomic<int64_t> drainUntil{0}; ///< on the clock of Deadline, in nanoseconds; 0: not draining
   std::unique_ptr<Event::State> spareEvent; ///< guarded by the mutex
   Deadline::Clock::time_point batchBegan;   ///< when the last event was given out by next()
   ServerLoop loop{*this};                   // last: its end says goodbye with the rest still there

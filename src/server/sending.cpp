@@ -41,6 +41,14 @@ void Session::sayGoodbye(std::string_view text) {
   close(Status(Code::Cancelled, "the server stopped"));
 }
 
+bool Session::mayLeave() const {
+  if (!events_.empty() || pace.open() != 0 || hasUnsent())
+    return false;
+  return host_.options.stateless ||
+         std::none_of(streams_.begin(), streams_.end(),
+                      [](const auto &entry) { return entry.second->inEpisode; });
+}
+
 std::shared_ptr<ServerStream> Session::streamOf(std::string_view agent) const {
   for (const auto &[id, stream] : streams_)
     if (stream->context->agent == agent)

@@ -125,12 +125,20 @@ std::unique_ptr<Event::State> Server::State::takeNext(Deadline::Clock::time_poin
 Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
   State &s = *state_;
   bool looked = false, isLate = false;
+  Deadline wait = deadline;
   ServerLoop::Others others = ServerLoop::Others::Awaited;
   while (true) {
     std::unique_ptr<Event::State> event;
     Deadline::Clock::time_point now;
     {
       const std::lock_guard<std::mutex> lock(s.mutex);
+      if (const int64_t until = s.drainUntil.load(std::memory_order_relaxed);
+          until != 0 && !s.stopped.load(std::memory_order_relaxed)) {
+        const Deadline end = Deadline::at(Deadline::Clock::time_point(Duration(until)));
+        if (s.loop.drain() || end.hasPassed())
+          s.stopped.store(true, std::memory_order_relaxed);
+        wait = earlier(deadline, end);
+      }
       if (s.stopped.load(std::memory_order_relaxed))
         return Status(Code::Cancelled, "the server was stopped");
       s.isGathering = false;
@@ -154,7 +162,7 @@ Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
     }
     if (!event) {
       looked = true;
-      switch (others == ServerLoop::Others::Awaited ? s.loop.wait(deadline) : s.loop.poll()) {
+      switch (others == ServerLoop::Others::Awaited ? s.loop.wait(wait) : s.loop.poll()) {
       case ServerLoop::Outcome::Progress: // of others, perhaps
         isLate = deadline.hasPassed();
         continue;
@@ -165,6 +173,8 @@ Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
         return Status(Code::Cancelled, "interrupted by a signal");
       case ServerLoop::Outcome::TimedOut:
         if (patience && others == ServerLoop::Others::Able)
+          continue;
+        if (!deadline.hasPassed()) // the end of draining came first
           continue;
         if (patience) {
           const std::lock_guard<std::mutex> lock(s.mutex);
@@ -199,6 +209,14 @@ Expected<Event> Server::await(Deadline deadline, const Duration *patience) {
 
 void Server::stop() {
   state_->stopped.store(true, std::memory_order_relaxed);
+  state_->loop.wake();
+}
+
+void Server::drain(Duration most) {
+  constexpr Duration Longest = std::chrono::hours(24);
+  const Deadline end = Deadline::after(std::min(most, Longest));
+  int64_t none = 0;
+  state_->drainUntil.compare_exchange_strong(none, Duration(end.when().time_since_epoch()).count());
   state_->loop.wake();
 }
 

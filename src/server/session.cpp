@@ -224,6 +224,10 @@ Status Session::onHello() {
                                   std::to_string(host_.options.maxConnections) + " connections"));
     return Status();
   }
+  if (host_.isDraining) {
+    refuse(Status(Code::Busy, "the server is about to stop"));
+    return Status();
+  }
   serdes_ = *serdes;
   peerLimit_ = hello->maxMessage;
   host_.handshakes += !handshakeDone_;
@@ -238,6 +242,7 @@ Status Session::onHello() {
   welcome.signature = host_.options.signature;
   welcome.metadata = host_.options.metadata;
   welcome.agents = host_.options.agents;
+  welcome.stateless = host_.options.stateless;
   if (host_.options.environment)
     welcome.role = ServerRole::Environment;
   // One that is too long is an error, since the compiler would wait for it in vain.

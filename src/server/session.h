@@ -25,6 +25,7 @@ struct SessionHost {
   std::deque<std::shared_ptr<Session>> waiting;
   std::shared_ptr<std::atomic<uint64_t>> kept = std::make_shared<std::atomic<uint64_t>>(0);
   size_t handshakes = 0; ///< connections whose handshake is done
+  bool isDraining = false;
   size_t queuedRequests = 0;
   uint64_t queuedBytes = 0; ///< of their messages
   ServerStatistics statistics;
@@ -82,6 +83,9 @@ public:
   /// True if storage of what has been answered may be kept for what comes.
   bool maySpare() const;
   void sayGoodbye(std::string_view text);
+  /// True if ending it now takes nothing from the compiler: no request waits or is being answered,
+  /// and no episode is open that another server could not go on with.
+  bool mayLeave() const;
 
   /// Closes the channel of a closed session. Its events may live on.
   void dropChannel();

@@ -71,6 +71,13 @@ public:
     return Readiness{(ready & MLB_READ) != 0, (ready & MLB_WRITE) != 0};
   }
 
+  std::string peer() const override {
+    mlb_string peer{nullptr, 0};
+    if (table_.peer)
+      table_.peer(connection_, &peer);
+    return std::string(fromComponent(peer));
+  }
+
 private:
   Expected<size_t> writeParts(const iovec *parts, int count) {
     mlb_bytes bytes[MostParts];
@@ -116,6 +123,10 @@ public:
   bool isDriven() const override { return table_.drive && table_.interrupt; }
   void drive(Deadline deadline) override { table_.drive(listener_, timeLeft(deadline)); }
   void interrupt() override { table_.interrupt(listener_); }
+  void drain() override {
+    if (table_.drain)
+      table_.drain(listener_);
+  }
 
 private:
   const mlb_transport &table_;
@@ -175,6 +186,9 @@ public:
   }
   bool understands(std::string_view option) const override {
     return !table_.understands || table_.understands(toComponent(option)) != 0;
+  }
+  uint32_t servers(const Uri &uri) const override {
+    return table_.servers ? std::max<uint32_t>(table_.servers(toComponent(uri.place)), 1) : 1;
   }
 
 private:

@@ -112,6 +112,8 @@ public:
 
   /// The likely mistake in the address, if the peer broke the protocol; empty if none is known.
   virtual const char *advice() const { return ""; }
+  /// The address of the server that was reached, if the place stands for several.
+  virtual std::string peer() const { return {}; }
   /// Null if there is none.
   virtual std::shared_ptr<Arena> arena() const { return nullptr; }
 };
@@ -134,6 +136,8 @@ public:
   virtual void drive(Deadline) {}
   /// Makes a drive that is under way, or else the next one, return at once. Any thread.
   virtual void interrupt() {}
+  /// Refuses new connections from now on, where the transport can say that others should be asked.
+  virtual void drain() {}
 };
 
 /// Calls methods of one server that knows nothing of MLBridge.
@@ -160,6 +164,8 @@ public:
   virtual bool mayBeStale() const { return false; }
   /// The options of a URI that this transport understands itself.
   virtual bool understands(std::string_view) const { return false; }
+  /// The most servers that the place stands for. Each call of connect reaches the next one.
+  virtual uint32_t servers(const Uri &) const { return 1; }
 };
 
 /// "pipe", "shm" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so.

@@ -5,6 +5,7 @@
 #include "remarks.h"
 #include "selection_log.h"
 
+#include <mlbridge/fitting.h>
 #include <mlbridge/model.h>
 
 using namespace llvm;
@@ -15,9 +16,13 @@ Advice ask(const Options &Given, Module &M, ModuleAnalysisManager &MAM, bool Com
   PhaseOrderingEnvironment Environment(M, MAM, Given.MaxSteps, Given.Vocabulary);
   const OpenOptions Opening = Given.opening(M.getSourceFileName());
 
+  const auto SignatureFor = [&](const mlbridge::Model &Opened) -> const mlbridge::Signature & {
+    return Environment.signatureFor(Opened);
+  };
+
   // [three-lines]
   mlbridge::Model Policy = mlbridge::Model::open(Given.Model, Opening);
-  mlbridge::Status Bound = Policy.bind(Environment.signatureFor(Policy));
+  mlbridge::Status Bound = mlbridge::bindFitting(Policy, SignatureFor, Opening);
   mlbridge::EpisodeResult Result = mlbridge::run(Environment, Policy);
   // [/three-lines]
 

@@ -61,6 +61,7 @@ Status PhaseOrderingEnvironment::observerFor(const Model &Policy, Observer &To) 
 
 const Signature &PhaseOrderingEnvironment::signatureFor(const Model &Policy) {
   Observer Wanted;
+  Candidates.clear();
   Metadata = observerFor(Policy, Wanted);
   if (const std::optional<std::string> Json = Policy.metadata("phase-ordering.candidates")) {
     Observes = std::move(Wanted);

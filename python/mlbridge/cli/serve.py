@@ -44,6 +44,11 @@ def add_listening(parser: Parser) -> None:
     """The options that every server has."""
     parser.option("--at URI", AT, required=True)
     parser.option("--json", "print the final statistics as JSON")
+    parser.option(
+        "--drain TIME",
+        "how long episodes that are open at a SIGTERM may go on: 5s, the default",
+        type=seconds,
+    )
 
 
 def add_arguments(parser: Parser) -> None:
@@ -51,7 +56,7 @@ def add_arguments(parser: Parser) -> None:
     parser.describe(
         """\
 Serves a model to compilers until Ctrl-C or SIGTERM. Prints `ready URI` once they can connect, and
-its statistics at the end.""",
+its statistics at the end. After SIGTERM it drains: compilers that know other servers go there.""",
         """\
 MODEL is
   FILE.onnx         answered by ONNX Runtime as in process; its inputs and outputs are the signature
@@ -80,6 +85,11 @@ example:
         type=functools.partial(assignment, "NAME=MODEL"),
     )
     parser.option(
+        "--stateless",
+        "each answer depends on its question alone, as a network's in a FILE.onnx does: compilers "
+        "that know several servers may go on with another one in an episode",
+    )
+    parser.option(
         "--limit NAME=NUMBER ...",
         "a limit of docs/serving.md, such as max_connections=2000; may be repeated",
         type=limit,
@@ -88,11 +98,18 @@ example:
     add_listening(parser)
 
 
-class Stop:
-    """Ends a server by a signal: after the request in work, or with the second signal at once."""
+#: Seconds that open episodes may go on after SIGTERM.
+DRAIN = 5.0
 
-    def __init__(self) -> None:
+
+class Stop:
+    """Ends a server by a signal: SIGTERM drains it, Ctrl-C stops it after the request in work, and
+    so does the second SIGTERM; one more signal ends it at once."""
+
+    def __init__(self, drain: float = DRAIN) -> None:
         self._server: Server | InteractiveHost | None = None
+        self._drain = drain
+        self._draining = False
 
     def ready(self, server: Server | InteractiveHost) -> None:
         """Say that compilers can connect."""
@@ -102,7 +119,11 @@ class Stop:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._server is None or self._server.stopped:
             raise KeyboardInterrupt
-        self._server.stop()
+        if number == signal.SIGTERM and hasattr(self._server, "drain") and not self._draining:
+            self._draining = True
+            self._server.drain(self._drain)
+        else:
+            self._server.stop()
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
@@ -128,7 +149,7 @@ def serve_until_stopped(
         what = "the URI of a model" if name in SCHEMES else "not an address to listen at"
         known = ", ".join([*(f"{place}:" for place in PLACES), INTERACTIVE])
         raise UsageError(f"--at: '{options.at}' is {what}; expected one of {known}")
-    stop = Stop()
+    stop = Stop(DRAIN if options.drain is None else options.drain)
     with stop.on_signals():
         try:
             statistics = serving(*arguments, ready=stop.ready, **named)
@@ -173,6 +194,7 @@ def run(options: argparse.Namespace) -> int:
             options.model,
             options.at,
             failed=failures.append,
+            stateless=options.stateless or None,
             **dict(options.limit),
         )
         for failure in failures:
@@ -190,6 +212,7 @@ def run(options: argparse.Namespace) -> int:
             max_wait=options.max_wait or 0.0,
             pad=options.pad,
             agents={name: load(place, signature) for name, place in options.agent},
+            stateless=options.stateless or None,
             **named,
         )
 
@@ -214,7 +237,11 @@ def serve_llvm(options: argparse.Namespace) -> int:
     from .run import first_traceback, must_be_there
 
     base = options.at.removeprefix(INTERACTIVE)
-    refuse(options, ("batch", "max_wait", "pad", "agent", "limit"), f"{INTERACTIVE}BASE")
+    refuse(
+        options,
+        ("batch", "max_wait", "pad", "agent", "limit", "stateless", "drain"),
+        f"{INTERACTIVE}BASE",
+    )
     signature = signature_of(options.signature)
     must_be_there(options.model, "MODEL")
 

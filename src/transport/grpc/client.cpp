@@ -3,8 +3,11 @@
 #include <climits>
 #include <cstring>
 #include <grpcpp/client_context.h>
+#include <map>
 
 #include "transport/grpc/client.h"
+
+#include "core/unfit_servers.h"
 
 namespace mlbridge::grpctransport {
 
@@ -12,6 +15,13 @@ namespace {
 
 // A server that is busy sees the end of a connection after a few milliseconds.
 constexpr Duration Linger = std::chrono::milliseconds(200);
+// With less time left no other server is asked.
+constexpr Duration LeastTime = std::chrono::milliseconds(1);
+
+/// Half of the time that is left, so that another server can be asked.
+Deadline half(Deadline deadline) {
+  return deadline.isNever() ? deadline : Deadline::after(deadline.left() / 2);
+}
 
 void shutDown(grpc::CompletionQueue &queue) {
   queue.Shutdown();
@@ -44,8 +54,80 @@ Status connectError(const grpc::Status &status, bool usesTls) {
 
 } // namespace
 
-ClientStream::ClientStream(const Settings &settings)
-    : ByteStream(0), usesTls_(settings.tls), channel_(channelOf(settings, LargestMessage)) {
+namespace {
+
+constexpr ChannelUse Conversations = {LargestMessage, "mlbridge.v1.Bridge", false};
+
+/// The channels to several servers, which the conversations of a process share, so that each goes
+/// to the next server, and one that follows upon another finds connections that are there already.
+class Channels {
+public:
+  /// Errors: those of channelOf.
+  Expected<std::shared_ptr<grpc::Channel>> get(const Settings &settings, Deadline deadline,
+                                               bool &isNew) {
+    const std::string key = keyOf(settings);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (std::shared_ptr<grpc::Channel> known = channels_[key].lock()) {
+        isNew = false;
+        return known;
+      }
+    }
+    isNew = true;
+    Expected<std::shared_ptr<grpc::Channel>> fresh = channelOf(settings, Conversations, deadline);
+    if (fresh) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      channels_[key] = *fresh;
+    }
+    return fresh;
+  }
+  void forget(const Settings &settings, const std::shared_ptr<grpc::Channel> &channel) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = channels_.find(keyOf(settings));
+    if (found != channels_.end() && found->second.lock() == channel)
+      channels_.erase(found);
+  }
+
+private:
+  static std::string keyOf(const Settings &settings) {
+    std::string key;
+    for (const Address &address : settings.addresses)
+      key += address.place() + ",";
+    for (const std::string *text :
+         {&settings.tlsName, &settings.authorities, &settings.certificate, &settings.key})
+      key += "\n" + *text;
+    return key + "\n" + std::to_string(settings.tls) + std::to_string(settings.keepAlive.count());
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<grpc::Channel>> channels_;
+};
+
+Channels &channels() {
+  static auto &all = *new Channels; // threads may run until the process has ended
+  return all;
+}
+
+/// "ipv4:127.0.0.1:80" and "ipv6:%5B::1%5D:80" as they stand in a URI.
+std::string plainPeer(std::string peer) {
+  peer.erase(0, peer.find(':') + 1);
+  const auto replace = [&](std::string_view part, const char *by) {
+    const size_t at = peer.find(part);
+    if (at != peer.npos)
+      peer.replace(at, part.size(), by);
+    return at != peer.npos;
+  };
+  replace("%5B", "[");
+  replace("%5D", "]");
+  if (replace("[::ffff:", "")) // of IPv4
+    replace("]", "");
+  return peer;
+}
+
+} // namespace
+
+ClientStream::ClientStream(const Settings &settings, std::shared_ptr<grpc::Channel> channel)
+    : ByteStream(0), usesTls_(settings.tls), channel_(std::move(channel)) {
   if (!settings.token.empty())
     context_.AddMetadata("authorization", "Bearer " + settings.token);
 }
@@ -53,7 +135,51 @@ ClientStream::ClientStream(const Settings &settings)
 Expected<std::unique_ptr<ClientStream>> ClientStream::connect(const Settings &settings,
                                                               Deadline deadline) {
   const NoSignals guard;
-  std::unique_ptr<ClientStream> stream(new ClientStream(settings));
+  if (!isFleet(settings))
+    return connectToOne(settings, deadline);
+  UnfitServers unfit(serversOf(settings), deadline);
+  bool wasNew = false;
+  while (true) {
+    bool isNew = false;
+    Expected<std::shared_ptr<grpc::Channel>> channel = channels().get(settings, deadline, isNew);
+    if (!channel)
+      return channel.status();
+    wasNew |= isNew;
+    std::unique_ptr<ClientStream> stream(new ClientStream(settings, *channel));
+    Status status = stream->shake(half(deadline));
+    if (status)
+      return stream;
+    const std::string peer = stream->peer_;
+    const bool isLate = deadline.left() < LeastTime;
+    if (!peer.empty())
+      status = status.withContext(peer);
+    stream.reset();
+    if (isLate)
+      return status;
+    if (!peer.empty()) {
+      const std::optional<Duration> pause = unfit.add(peer);
+      if (!pause)
+        return status;
+      // gRPC gives each call to the next server, and goes on connecting to others meanwhile.
+      if (*pause > Duration::zero())
+        (*channel)->WaitForStateChange(GRPC_CHANNEL_READY, timeOf(Deadline::after(*pause)));
+      continue;
+    }
+    if (status.code() == Code::DeadlineExceeded) // none is there yet
+      continue;
+    // No server: a channel that has been there waits before it connects again, a new one doesn't.
+    if (wasNew || status.code() != Code::Unavailable)
+      return status;
+    channels().forget(settings, *channel);
+  }
+}
+
+Expected<std::unique_ptr<ClientStream>> ClientStream::connectToOne(const Settings &settings,
+                                                                   Deadline deadline) {
+  Expected<std::shared_ptr<grpc::Channel>> channel = channelOf(settings, Conversations, deadline);
+  if (!channel)
+    return channel.status();
+  std::unique_ptr<ClientStream> stream(new ClientStream(settings, std::move(*channel)));
   if (Status s = stream->shake(deadline); !s)
     return s;
   return stream;
@@ -65,7 +191,9 @@ Status ClientStream::shake(Deadline deadline) {
     call_ = grpc::GenericStub(channel_).PrepareCall(&context_, Method, &queue_);
     call_->StartCall(start_.begin());
   }
-  if (!driveUntil([this] { return connected_ || hasStatus_; }, deadline))
+  const bool isDone = driveUntil([this] { return connected_ || hasStatus_; }, deadline);
+  peer_ = plainPeer(context_.peer());
+  if (!isDone)
     return Status(Code::DeadlineExceeded, "the server did not accept in time");
   const Lock lock(mutex_);
   return connected_ ? Status() : connectError(status_, usesTls_);
@@ -240,9 +368,10 @@ Status append(const grpc::ByteBuffer &bytes, uint64_t limit, mlb_buffer &to) {
 
 } // namespace
 
-UnaryClient::UnaryClient(const Settings &settings, uint64_t largestReply)
+UnaryClient::UnaryClient(const Settings &settings, std::shared_ptr<grpc::Channel> channel,
+                         uint64_t largestReply)
     : token_(settings.token), usesTls_(settings.tls), largestReply_(largestReply),
-      channel_(channelOf(settings, clamped(largestReply))), stub_(channel_) {}
+      channel_(std::move(channel)), stub_(channel_) {}
 
 UnaryClient::~UnaryClient() {
   for (const Queue &queue : idle_)
@@ -252,7 +381,12 @@ UnaryClient::~UnaryClient() {
 Expected<std::unique_ptr<UnaryClient>>
 UnaryClient::connect(const Settings &settings, uint64_t largestReply, Deadline deadline) {
   const NoSignals guard;
-  std::unique_ptr<UnaryClient> client(new UnaryClient(settings, largestReply));
+  // An evaluation is a call by itself, so gRPC may repeat it at another server.
+  Expected<std::shared_ptr<grpc::Channel>> channel =
+      channelOf(settings, {clamped(largestReply), "", true}, deadline);
+  if (!channel)
+    return channel.status();
+  std::unique_ptr<UnaryClient> client(new UnaryClient(settings, std::move(*channel), largestReply));
   if (Status s = client->waitUntilConnected(deadline); !s)
     return s;
   return client;

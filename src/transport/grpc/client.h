@@ -22,7 +22,8 @@ namespace mlbridge::grpctransport {
 
 class ClientStream final : public ByteStream {
 public:
-  /// Errors: Unavailable, DeadlineExceeded, InvalidArgument (refused by the server), Protocol.
+  /// Asks one server after another until one takes the call. Errors: Unavailable (none is there),
+  /// DeadlineExceeded, InvalidArgument (refused by the server), Protocol, Busy.
   static Expected<std::unique_ptr<ClientStream>> connect(const Settings &settings,
                                                          Deadline deadline);
   /// Sends what was given, and lets the server take it, for a moment.
@@ -32,9 +33,13 @@ public:
   Expected<size_t> write(const mlb_bytes *parts, size_t count);
   /// MLB_READ and MLB_WRITE. Errors: DeadlineExceeded.
   Expected<uint32_t> wait(uint32_t wanted, Deadline deadline);
+  /// "HOST:PORT" of the server, once one is known.
+  const std::string &peer() const { return peer_; }
 
 private:
-  ClientStream(const Settings &settings);
+  ClientStream(const Settings &settings, std::shared_ptr<grpc::Channel> channel);
+  static Expected<std::unique_ptr<ClientStream>> connectToOne(const Settings &settings,
+                                                              Deadline deadline);
   Status shake(Deadline deadline);
   /// Lets gRPC do something, or waits for the thread that does. Whether anything happened.
   bool drive(std::unique_lock<std::mutex> &lock, Deadline deadline);
@@ -47,6 +52,7 @@ private:
   void inputEnded() override;
 
   bool usesTls_;
+  std::string peer_;
   grpc::CompletionQueue queue_;
   std::shared_ptr<grpc::Channel> channel_;
   grpc::ClientContext context_;
@@ -78,7 +84,8 @@ public:
 private:
   using Queue = std::unique_ptr<grpc::CompletionQueue>;
 
-  UnaryClient(const Settings &settings, uint64_t largestReply);
+  UnaryClient(const Settings &settings, std::shared_ptr<grpc::Channel> channel,
+              uint64_t largestReply);
   Status waitUntilConnected(Deadline deadline);
   /// `name` begins with a slash.
   grpc::Status invoke(const std::string &name, Span<const uint8_t> request, Deadline deadline,

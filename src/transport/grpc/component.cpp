@@ -190,6 +190,15 @@ void place(void *listener, mlb_string *place) {
   *place = toComponent(listenerOf(listener).place());
 }
 
+uint32_t servers(mlb_string place) { return serversAt(fromComponent(place)); }
+
+void peer(void *connection, mlb_string *peer) {
+  const auto &client = of(connection)->client;
+  *peer = client ? toComponent(client->peer()) : mlb_string{nullptr, 0};
+}
+
+void drainListener(void *listener) { listenerOf(listener).refuseNew(); }
+
 void drive(void *listener, uint64_t left) { listenerOf(listener).drive(deadlineOf(left)); }
 
 void interrupt(void *listener) { listenerOf(listener).interrupt(); }
@@ -211,7 +220,10 @@ constexpr mlb_transport Table = {sizeof(mlb_transport),
                                  place,
                                  drive,
                                  interrupt,
-                                 call};
+                                 call,
+                                 servers,
+                                 peer,
+                                 drainListener};
 
 } // namespace
 

@@ -474,5 +474,21 @@ TEST_F(GrpcGuarded, SpeaksTlsWithCertificatesOfBothSides) {
             Code::InvalidArgument);
 }
 
+TEST_F(GrpcGuarded, SpeaksTlsWithSeveralServers) {
+  makeAuthority("ca");
+  makeCertificate("server", "ca");
+  ServerThread one(AnyPort + "?" + certificate("server"), serving(Sum), answerSum);
+  ServerThread other(AnyPort + "?" + certificate("server"), serving(Sum), answerSum);
+  ServerThread plain(AnyPort, serving(Sum), answerSum);
+  const std::string uri = "grpc:" + placeOf(plain) + "," + placeOf(one) + "," + placeOf(other);
+  for (const char *name : {"", "&tls-name=server"})
+    for (int i = 0; i < 4; ++i)
+      EXPECT_TRUE(ask(uri + "?" + authority("ca") + name)) << name;
+  EXPECT_EQ(plain.server().statistics().connections, 0u);
+  const Status unnamed = Model::open("grpc:127.0.0.1:1,[::1]:2?" + authority("ca")).status();
+  EXPECT_EQ(unnamed.code(), Code::InvalidArgument);
+  EXPECT_NE(unnamed.message().find("tls-name"), std::string::npos) << unnamed.message();
+}
+
 } // namespace
 } // namespace mlbridge

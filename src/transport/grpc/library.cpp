@@ -2,6 +2,7 @@
 #include "transport/grpc/library.h"
 
 #include "core/resources.h"
+#include "transport/grpc/names.h"
 #include "transport/transport.h"
 
 #include <grpc/grpc.h>
@@ -16,6 +17,7 @@
 #include <fcntl.h>
 #include <mutex>
 #include <pthread.h>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -128,23 +130,95 @@ gpr_timespec timeOf(Deadline deadline) {
                       gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
 }
 
-std::shared_ptr<grpc::Channel> channelOf(const Settings &settings, int largestMessage) {
+bool isFleet(const Settings &settings) {
+  return settings.addresses.size() > 1 || settings.addresses.front().isName();
+}
+
+namespace {
+
+// gRPC's own resolvers take one name or a list of addresses, so the names of a list are looked up
+// here.
+Expected<std::vector<Address>> lookUp(const std::vector<Address> &all, Deadline deadline) {
+  std::vector<Address> found;
+  std::string missing;
+  for (const Address &address : all) {
+    if (!address.isName()) {
+      found.push_back(address);
+      continue;
+    }
+    Expected<std::vector<Address>> ofName = addressesOf(address, deadline);
+    if (ofName)
+      found.insert(found.end(), ofName->begin(), ofName->end());
+    else
+      missing += (missing.empty() ? "" : "; ") + ofName.status().message();
+  }
+  if (found.empty())
+    return Status(deadline.hasPassed() ? Code::DeadlineExceeded : Code::Unavailable, missing);
+  return found;
+}
+
+/// For gRPC's resolvers of lists, which take either IPv4 or IPv6; an address of IPv4 can be written
+/// as one of IPv6.
+std::string targetOf(std::vector<Address> addresses) {
+  // gRPC asks the first one that is ready, so not all compilers may have the same one in front.
+  std::shuffle(addresses.begin(), addresses.end(), std::minstd_rand(std::random_device()()));
+  const bool onlyIpv4 = std::all_of(addresses.begin(), addresses.end(),
+                                    [](const Address &one) { return one.isIpv4; });
+  std::string target = onlyIpv4 ? "ipv4:" : "ipv6:";
+  for (Address &address : addresses) {
+    if (!onlyIpv4 && address.isIpv4) {
+      address.host = "::ffff:" + address.host;
+      address.isIpv6 = true;
+    }
+    target += (target.back() == ':' ? "" : ",") + address.place();
+  }
+  return target;
+}
+
+} // namespace
+
+Expected<std::shared_ptr<grpc::Channel>> channelOf(const Settings &settings, const ChannelUse &use,
+                                                   Deadline deadline) {
+  const Address &first = settings.addresses.front();
+  std::string target = (first.isIpv4   ? "ipv4:"
+                        : first.isIpv6 ? "ipv6:"
+                                       : "dns:///") +
+                       first.place();
   grpc::ChannelArguments arguments;
+  if (isFleet(settings)) {
+    std::string config = R"({"loadBalancingConfig":[{"round_robin":{}}],)"
+                         R"("healthCheckConfig":{"serviceName":")";
+    config.append(use.service).append("\"}");
+    if (use.repeats)
+      config += R"(,"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":5,)"
+                R"("initialBackoff":"0.02s","maxBackoff":"1s","backoffMultiplier":2,)"
+                R"("retryableStatusCodes":["UNAVAILABLE"]}}])";
+    arguments.SetServiceConfigJSON(config + "}");
+    arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
+  }
+  if (settings.addresses.size() > 1) {
+    Expected<std::vector<Address>> addresses = lookUp(settings.addresses, deadline);
+    if (!addresses)
+      return addresses.status();
+    // What is looked up needs a descriptor each, and gRPC another one.
+    if (Status s = tryDescriptors(2 * addresses->size() + 4); !s)
+      return s;
+    target = targetOf(std::move(*addresses));
+    arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, first.place());
+  }
   setCommonArguments(settings, [&](const char *name, int value) { arguments.SetInt(name, value); });
   // A connection of its own: no state of earlier attempts, no pause before the next.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, isFleet(settings) && use.repeats ? 1 : 0);
   // Whoever wants pauses makes them (?retries, the circuit breaker); 100 ms is gRPC's least.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetMaxReceiveMessageSize(largestMessage);
+  arguments.SetMaxReceiveMessageSize(use.largestMessage);
   if (!settings.tlsName.empty())
     arguments.SetSslTargetNameOverride(settings.tlsName);
-  const char *scheme = settings.isIpv4 ? "ipv4:" : settings.isIpv6 ? "ipv6:" : "dns:///";
-  return grpc::CreateCustomChannel(scheme + placeOf(settings, settings.port),
-                                   credentialsOf(settings), arguments);
+  return grpc::CreateCustomChannel(target, credentialsOf(settings), arguments);
 }
 
 Status unreachable(const std::string &text, bool usesTls) {

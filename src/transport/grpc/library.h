@@ -23,9 +23,20 @@ Status tryThreads(size_t count);
 /// True if this is such a process, in which no object of gRPC may be touched.
 bool isForked();
 
-/// A compiler's channel, which shares nothing with others. `largestMessage` is what the server may
-/// send.
-std::shared_ptr<grpc::Channel> channelOf(const Settings &settings, int largestMessage);
+/// What a channel's calls are for.
+struct ChannelUse {
+  int largestMessage;  ///< that the server may send
+  const char *service; ///< of several servers, those are asked that say that this one is healthy
+  bool repeats;        ///< of several servers, gRPC asks another one if a call finds none
+};
+
+/// A compiler's channel. Of one server it shares nothing with others; of several, gRPC connects to
+/// all of them and spreads the calls over those that are there and healthy. Looks names of a list
+/// up, for as long. Errors: Unavailable (no address), DeadlineExceeded.
+Expected<std::shared_ptr<grpc::Channel>> channelOf(const Settings &settings, const ChannelUse &use,
+                                                   Deadline deadline);
+/// True if the place may stand for several servers.
+bool isFleet(const Settings &settings);
 
 /// The error for `text`, with which gRPC says that it found no way to the server.
 Status unreachable(const std::string &text, bool usesTls);

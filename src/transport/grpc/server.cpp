@@ -21,6 +21,9 @@ namespace {
 
 // Streams that the library has not accepted yet; more are refused.
 constexpr size_t MostWaiting = 1024;
+// Calls that watch the health; more are ended.
+constexpr size_t MostWatchers = 4096;
+constexpr int WatchMethod = 1;
 // How long a stream that was closed, or a server that stops, goes on sending what it was given.
 constexpr auto Linger = std::chrono::seconds(2);
 constexpr auto LingerAtStop = std::chrono::milliseconds(500);
@@ -52,7 +55,7 @@ Status tryCredentials(const Settings &settings) {
   if (const std::unique_ptr<grpc::Server> server = builder.BuildAndStart(); server && port != 0)
     return Status();
   return Status(Code::InvalidArgument,
-                "listen at " + placeOf(settings, settings.port) +
+                "listen at " + settings.addresses.front().place() +
                     ": the certificate and key cannot be read or do not match");
 }
 
@@ -97,13 +100,14 @@ uint16_t portOf(int socket) {
 // ---- Acceptor -----------------------------------------------------------------------------------
 
 Status Acceptor::listen(const Settings &settings) {
-  const std::string where = "listen at " + placeOf(settings, settings.port);
+  const Address &address = settings.addresses.front();
+  const std::string where = "listen at " + address.place();
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo *found = nullptr;
-  const std::string port = std::to_string(settings.port);
-  if (const int error = ::getaddrinfo(settings.host.c_str(), port.c_str(), &wanted, &found))
+  const std::string port = std::to_string(address.port);
+  if (const int error = ::getaddrinfo(address.host.c_str(), port.c_str(), &wanted, &found))
     return Status(Code::InvalidArgument, where + ": " + ::gai_strerror(error));
   const std::unique_ptr<addrinfo, Free> info(found);
   socket_ = Descriptor(
@@ -175,26 +179,110 @@ Health::Health() {
   AddMethod(new grpc::internal::RpcServiceMethod(
       "/grpc.health.v1.Health/Check", grpc::internal::RpcMethod::NORMAL_RPC,
       new grpc::internal::RpcMethodHandler<Health, grpc::ByteBuffer, grpc::ByteBuffer>(
-          [](Health *, grpc::ServerContext *, const grpc::ByteBuffer *request,
-             grpc::ByteBuffer *response) { return check(*request, *response); },
+          [](Health *health, grpc::ServerContext *, const grpc::ByteBuffer *request,
+             grpc::ByteBuffer *response) { return health->check(*request, *response); },
           this)));
+  AddMethod(new grpc::internal::RpcServiceMethod("/grpc.health.v1.Health/Watch",
+                                                 grpc::internal::RpcMethod::SERVER_STREAMING,
+                                                 nullptr)); // by Watcher
+  MarkMethodRaw(WatchMethod);
 }
 
-grpc::Status Health::check(const grpc::ByteBuffer &request, grpc::ByteBuffer &response) {
-  // HealthCheckRequest { string service = 1; } and HealthCheckResponse { SERVING = 1 } by hand.
+// HealthCheckRequest { string service = 1; } and HealthCheckResponse { status = 1 } by hand.
+
+bool Health::isKnown(const grpc::ByteBuffer &request) {
   grpc::Slice only;
   if (request.Length() > 0 && !request.TrySingleSlice(&only).ok() &&
       !request.DumpToSingleSlice(&only).ok())
-    return {grpc::StatusCode::INTERNAL, "the request cannot be read"};
+    return false;
   std::string_view name(reinterpret_cast<const char *>(only.begin()), only.size());
   if (name.size() >= 2 && name[0] == 0x0a && size_t(name[1]) == name.size() - 2)
     name.remove_prefix(2);
-  if (!name.empty() && name != "mlbridge.v1.Bridge")
+  return name.empty() || name == "mlbridge.v1.Bridge";
+}
+
+grpc::ByteBuffer Health::answer(bool isServing) {
+  const grpc::Slice status(isServing ? "\x08\x01" : "\x08\x02", 2);
+  return {&status, 1};
+}
+
+grpc::ByteBuffer Health::unknownService() {
+  const grpc::Slice status("\x08\x03", 2);
+  return {&status, 1};
+}
+
+grpc::Status Health::check(const grpc::ByteBuffer &request, grpc::ByteBuffer &response) const {
+  if (!isKnown(request))
     return {grpc::StatusCode::NOT_FOUND, "unknown service"};
-  const grpc::Slice serving("\x08\x01", 2);
-  response = grpc::ByteBuffer(&serving, 1);
+  response = answer(isServing);
   return grpc::Status::OK;
 }
+
+// ---- Watcher ------------------------------------------------------------------------------------
+
+void Watcher::request(const std::shared_ptr<ServerCore> &core) {
+  if (core->stopping_)
+    return;
+  auto *watcher = new Watcher(core);
+  core->watchers_.insert(watcher);
+  watcher->context_.AsyncNotifyWhenDone(watcher->done_.tag()); // begins with the call
+  core->health_.RequestAsyncServerStreaming(WatchMethod, &watcher->context_, &watcher->asked_,
+                                            &watcher->call_, core->queue_.get(), core->queue_.get(),
+                                            watcher->arrive_.begin());
+}
+
+void Watcher::finished(void (Watcher::*handler)(bool), bool ok) {
+  const std::shared_ptr<ServerCore> core = core_; // outlives this
+  const std::lock_guard<std::mutex> lock(core->mutex_);
+  (this->*handler)(ok);
+  if (--operations_ != 0)
+    return;
+  core->watchers_.erase(this);
+  delete this;
+}
+
+void Watcher::onArrived(bool ok) {
+  if (!ok) // the server stops
+    return;
+  isOpen_ = true;
+  (void)done_.begin();
+  request(core_);
+  knows_ = Health::isKnown(asked_);
+  if (core_->watchers_.size() > MostWatchers)
+    return finish();
+  tell();
+  if (core_->stopping_)
+    finish();
+}
+
+void Watcher::tell() {
+  if (!isOpen_ || dead_ || finishing_)
+    return;
+  behind_ = writing_;
+  if (writing_)
+    return;
+  writing_ = true;
+  call_.Write(knows_ ? Health::answer(core_->health_.isServing) : Health::unknownService(),
+              write_.begin());
+}
+
+void Watcher::onWritten(bool ok) {
+  writing_ = false;
+  if (!ok)
+    return finish();
+  if (behind_)
+    tell();
+}
+
+void Watcher::finish() {
+  if (!isOpen_ || dead_ || finishing_)
+    return;
+  finishing_ = true;
+  call_.Finish({grpc::StatusCode::UNAVAILABLE, "the server does not watch this any more"},
+               finish_.begin());
+}
+
+void Watcher::onDone(bool) { finish(); }
 
 // ---- Signal -------------------------------------------------------------------------------------
 
@@ -224,6 +312,8 @@ Expected<std::shared_ptr<ServerCore>> ServerCore::start(const Settings &settings
   if (Status s = core->build(); !s)
     return s;
   request(core);
+  const std::lock_guard<std::mutex> lock(core->mutex_);
+  Watcher::request(core);
   return core;
 }
 
@@ -271,7 +361,7 @@ Status ServerCore::build() {
     server_.reset();
     return started;
   }
-  place_ = placeOf(settings_, acceptor_.port());
+  place_ = settings_.addresses.front().placeAt(acceptor_.port());
   return Status();
 }
 
@@ -312,6 +402,8 @@ void ServerCore::drain() {
       const std::lock_guard<std::mutex> lock(mutex_);
       for (ServerStream *stream : streams_)
         stream->abandon();
+      for (Watcher *watcher : watchers_)
+        watcher->abandon();
     }
     queue_->Shutdown();
   }
@@ -343,10 +435,20 @@ ServerStream *ServerCore::accept() {
   return stream;
 }
 
+void ServerCore::refuseNew() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  draining_ = true;
+  health_.isServing = false;
+  for (Watcher *watcher : watchers_)
+    watcher->tell();
+}
+
 void ServerCore::stop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
+    for (Watcher *watcher : watchers_)
+      watcher->finish();
   }
   while (ServerStream *stream = accept())
     stream->close();
@@ -386,6 +488,8 @@ void ServerStream::onArrived(bool ok) {
     return refuse({grpc::StatusCode::RESOURCE_EXHAUSTED, "the server has no descriptors left"});
   {
     const std::lock_guard<std::mutex> lock(core_->mutex_);
+    if (core_->draining_)
+      return refuse({grpc::StatusCode::UNAVAILABLE, "the server is about to stop"});
     if (core_->waiting_.size() < MostWaiting && !core_->stopping_) {
       context_.AddInitialMetadata(AcceptedKey, AcceptedValue);
       call_.SendInitialMetadata(metadata_.begin());

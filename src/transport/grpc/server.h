@@ -69,16 +69,25 @@ private:
   std::thread thread_;
 };
 
-/// grpc.health.v1.Health/Check, as balancers and orchestrators ask it. gRPC's own implementation
-/// has two threads that take part in all polling of the server, which nearly doubles a short round
-/// trip. Serving, for as long as the server is there. `Watch` is not implemented, which clients
-/// take for healthy.
+class Watcher;
+
+/// grpc.health.v1.Health, as balancers, orchestrators and gRPC's own clients ask it. gRPC's own
+/// implementation has two threads that take part in all polling of the server, which nearly doubles
+/// a short round trip. Serving, until the server drains.
 class Health final : public grpc::Service {
 public:
   Health();
+  std::atomic<bool> isServing{true};
+
+  /// The message HealthCheckResponse about the service that the request names.
+  static grpc::ByteBuffer answer(bool isServing);
+  static grpc::ByteBuffer unknownService();
+  /// False if there is no such service here, or the request can't be read.
+  static bool isKnown(const grpc::ByteBuffer &request);
 
 private:
-  static grpc::Status check(const grpc::ByteBuffer &request, grpc::ByteBuffer &response);
+  friend class Watcher;
+  grpc::Status check(const grpc::ByteBuffer &request, grpc::ByteBuffer &response) const;
 };
 
 /// The state that the listener and its streams share.
@@ -96,11 +105,14 @@ public:
   void drive(Deadline deadline);
   /// Makes a drive that is under way, or else the next one, return.
   void interrupt();
+  /// Says that it is not serving, and refuses new conversations.
+  void refuseNew();
   /// Ends all streams, after a moment for what they still have to send.
   void stop();
 
 private:
   friend class ServerStream;
+  friend class Watcher;
   using Service = v1::Bridge::WithRawMethod_Converse<v1::Bridge::Service>;
 
   explicit ServerCore(const Settings &settings) : settings_(settings) {}
@@ -129,10 +141,60 @@ private:
 
   std::mutex mutex_;
   std::set<ServerStream *> streams_;
+  std::set<Watcher *> watchers_;
   std::deque<ServerStream *> waiting_;
   Signal arrived_{Signal::Kind::Readable};
-  bool stopping_ = false;
+  bool stopping_ = false, draining_ = false;
   std::atomic<size_t> lingering_{0}; ///< bytes that closed streams still send
+};
+
+/// A call of grpc.health.v1.Health/Watch, or the place for the next one. Guarded by the core's
+/// mutex, with which operations of gRPC are started and end.
+class Watcher {
+public:
+  /// Asks gRPC for the next call, with the mutex held.
+  static void request(const std::shared_ptr<ServerCore> &core);
+  /// The rest, too. Sends what is so now.
+  void tell();
+  void finish();
+  /// The completion queue takes nothing more.
+  void abandon() { dead_ = true; }
+
+private:
+  template <void (Watcher::*Handler)(bool)> class Operation final : public Tag {
+  public:
+    explicit Operation(Watcher &owner) : owner_(owner) {}
+    void *begin() {
+      ++owner_.operations_;
+      return tag();
+    }
+    void *tag() { return static_cast<Tag *>(this); }
+    void finished(bool ok) override { owner_.finished(Handler, ok); }
+
+  private:
+    Watcher &owner_;
+  };
+
+  explicit Watcher(std::shared_ptr<ServerCore> core) : core_(std::move(core)) {}
+  void finished(void (Watcher::*handler)(bool), bool ok);
+  void onArrived(bool ok);
+  void onWritten(bool ok);
+  void onFinished(bool) {}
+  void onDone(bool);
+
+  const std::shared_ptr<ServerCore> core_;
+  grpc::ServerContext context_;
+  grpc::ByteBuffer asked_;
+  grpc::ServerAsyncWriter<grpc::ByteBuffer> call_{&context_};
+  size_t operations_ = 0;
+  bool knows_ = false;  ///< the service
+  bool isOpen_ = false; ///< there is a call
+  bool writing_ = false, behind_ = false, finishing_ = false, dead_ = false;
+
+  Operation<&Watcher::onArrived> arrive_{*this};
+  Operation<&Watcher::onWritten> write_{*this};
+  Operation<&Watcher::onFinished> finish_{*this};
+  Operation<&Watcher::onDone> done_{*this};
 };
 
 class ServerStream final : public ByteStream {

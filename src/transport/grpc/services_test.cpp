@@ -14,6 +14,7 @@ using namespace testing;
 class GrpcServices : public ::testing::Test {
 protected:
   using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+  using Reader = grpc::ClientReader<grpc::ByteBuffer>;
 
   void SetUp() override {
     const std::string uri = server_.server().uri();
@@ -54,6 +55,40 @@ TEST_F(GrpcServices, AreHealthy) {
   EXPECT_EQ(ask(Method, "\x0a\x12mlbridge.v1.Bridge"), "\x08\x01");
   EXPECT_EQ(ask(Method, "\x0a\x03xyz"), "");
   EXPECT_EQ(status_.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(GrpcServices, TellWatchersOfAChange) {
+  grpc::ClientContext context;
+  const grpc::Slice service("\x0a\x12mlbridge.v1.Bridge", 20);
+  const std::unique_ptr<Reader> watch(
+      grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create<grpc::ByteBuffer>(
+          channel_.get(),
+          grpc::internal::RpcMethod("/grpc.health.v1.Health/Watch",
+                                    grpc::internal::RpcMethod::SERVER_STREAMING),
+          &context, grpc::ByteBuffer(&service, 1)));
+  const auto next = [&] {
+    grpc::ByteBuffer answer;
+    grpc::Slice only;
+    return watch->Read(&answer) && answer.DumpToSingleSlice(&only).ok()
+               ? std::string(reinterpret_cast<const char *>(only.begin()), only.size())
+               : std::string("the end");
+  };
+  EXPECT_EQ(next(), "\x08\x01") << "serving";
+  Runner runner = open(server_.server().uri(), Sum);
+  ASSERT_TRUE(runner.beginEpisode("", ""));
+  ASSERT_TRUE(runner.evaluate()) << runner.status().toString();
+  server_.server().drain(std::chrono::hours(1)); // which the episode holds up
+  EXPECT_EQ(next(), "\x08\x02") << "not serving";
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", ""), "\x08\x02");
+  EXPECT_EQ(Model::open(server_.server().uri()).status().code(), Code::Unavailable);
+  EXPECT_TRUE(runner.evaluate()) << runner.status().toString();
+  server_.stop();
+  EXPECT_EQ(next(), "the end");
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(GrpcServices, WatchersOfAnotherServiceAreToldThatThereIsNone) {
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Watch", "\x0a\x03xyz"), "\x08\x03");
 }
 
 TEST_F(GrpcServices, AreListedWithTheirMessages) {

@@ -18,6 +18,9 @@ namespace {
 constexpr std::string_view Options[] = {"insecure", "keepalive", "tls-ca",    "tls-cert",
                                         "tls-key",  "tls-name",  "token-file"};
 constexpr size_t LargestFile = 1 << 20, LargestToken = 8 << 10;
+constexpr size_t MostServers = 64;
+// How many addresses a name has is known only when it is looked up.
+constexpr size_t ServersOfName = 8;
 // A compiler at work looks at its idle connections only every few seconds.
 constexpr Duration ShortestKeepAlive = std::chrono::seconds(10);
 
@@ -58,13 +61,11 @@ Expected<std::string> readToken(const std::string &path) {
 }
 
 /// Splits "HOST:PORT" or "[HOST]:PORT".
-Status readPlace(std::string_view place, Side side, Settings &to) {
+Status readAddress(std::string_view place, Side side, Address &to) {
   const auto malformed = [&](const std::string &what) {
     return wrong("'" + std::string(place.substr(0, 200)) + "': " + what +
                  "; expected grpc:HOST:PORT, for example grpc:localhost:50051");
   };
-  if (place.substr(0, 2) == "//")
-    place.remove_prefix(2);
   const size_t colon = place.rfind(':');
   if (colon == place.npos)
     return malformed("no port");
@@ -82,6 +83,9 @@ Status readPlace(std::string_view place, Side side, Settings &to) {
   in6_addr address;
   to.isIpv4 = !brackets && ::inet_pton(AF_INET, to.host.c_str(), &address) == 1;
   to.isIpv6 = brackets && ::inet_pton(AF_INET6, to.host.c_str(), &address) == 1;
+  if (char text[INET6_ADDRSTRLEN]; // the one way to write it
+      to.isIpv6 && ::inet_ntop(AF_INET6, &address, text, sizeof text))
+    to.host = text;
   const bool isName =
       !host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -92,25 +96,68 @@ Status readPlace(std::string_view place, Side side, Settings &to) {
   return Status();
 }
 
-bool isLoopback(const Settings &settings) {
-  return (settings.isIpv4 && settings.host.compare(0, 4, "127.") == 0) ||
-         (settings.isIpv6 && settings.host == "::1");
+std::string_view withoutSlashes(std::string_view place) {
+  return place.substr(0, 2) == "//" ? place.substr(2) : place;
+}
+
+/// Splits "HOST:PORT,HOST:PORT".
+Status readPlace(std::string_view place, Side side, std::vector<Address> &to) {
+  place = withoutSlashes(place);
+  const auto malformed = [&](const std::string &what) {
+    return wrong("'" + std::string(place.substr(0, 200)) + "': " + what);
+  };
+  for (size_t from = 0; from <= place.size();) {
+    const size_t end = std::min(place.find(',', from), place.size());
+    const std::string_view one = place.substr(from, end - from);
+    if (one.empty() && place.find(',') != place.npos)
+      return malformed("number " + std::to_string(to.size() + 1) +
+                       " of the list of servers is empty; expected grpc:HOST:PORT,HOST:PORT");
+    Address address;
+    if (Status s = readAddress(one, side, address); !s)
+      return s;
+    for (const Address &other : to)
+      if (other.place() == address.place())
+        return malformed(std::string(one) + " is in the list of servers twice");
+    to.push_back(std::move(address));
+    from = end + 1;
+  }
+  if (to.size() > 1 && side == Side::Server)
+    return malformed("a server listens at one address; a list is for compilers");
+  if (to.size() > MostServers)
+    return malformed("the list has " + std::to_string(to.size()) + " servers, the most is " +
+                     std::to_string(MostServers));
+  return Status();
 }
 
 } // namespace
+
+bool Address::isLoopback() const {
+  return (isIpv4 && host.compare(0, 4, "127.") == 0) || (isIpv6 && host == "::1");
+}
+
+std::string Address::placeAt(uint16_t otherPort) const {
+  return (isIpv6 ? "[" + host + "]" : host) + ":" + std::to_string(otherPort);
+}
+
+uint32_t serversOf(const Settings &settings) {
+  size_t count = 0;
+  for (const Address &address : settings.addresses)
+    count += address.isName() ? ServersOfName : 1;
+  return static_cast<uint32_t>(std::min(count, MostServers));
+}
+
+uint32_t serversAt(std::string_view place) {
+  Settings settings;
+  return readPlace(place, Side::Compiler, settings.addresses) ? serversOf(settings) : 1;
+}
 
 bool isOption(std::string_view key) {
   return std::find(std::begin(Options), std::end(Options), key) != std::end(Options);
 }
 
-std::string placeOf(const Settings &settings, uint16_t port) {
-  const std::string host = settings.isIpv6 ? "[" + settings.host + "]" : settings.host;
-  return host + ":" + std::to_string(port);
-}
-
 Expected<Settings> readSettings(const Uri &uri, Side side) {
   Settings settings;
-  if (Status s = readPlace(uri.place, side, settings); !s)
+  if (Status s = readPlace(uri.place, side, settings.addresses); !s)
     return s;
   bool insecure = false;
   for (const auto &[key, value] : uri.options) {
@@ -156,8 +203,19 @@ Expected<Settings> readSettings(const Uri &uri, Side side) {
     return wrong("TLS needs 'tls-ca', a file of the certificate authorities to trust");
   if (!settings.tlsName.empty() && (!settings.tls || side == Side::Server))
     return wrong("option 'tls-name' is for a compiler that uses TLS");
-  if (!settings.tls && !insecure && !isLoopback(settings))
-    return wrong(settings.host +
+  const std::vector<Address> &all = settings.addresses;
+  if (settings.tls && all.size() > 1 && settings.tlsName.empty()) {
+    // gRPC compares the certificates of all servers of a list with one name.
+    if (std::any_of(all.begin(), all.end(),
+                    [&](const Address &one) { return one.host != all.front().host; }))
+      return wrong("TLS with several hosts needs 'tls-name', a name that the certificates of all "
+                   "of them have");
+    settings.tlsName = all.front().host;
+  }
+  const auto exposed =
+      std::find_if(all.begin(), all.end(), [](const Address &one) { return !one.isLoopback(); });
+  if (!settings.tls && !insecure && exposed != all.end())
+    return wrong(exposed->host +
                  " is not this machine's loopback address, and others could read and alter what is "
                  "sent there: use TLS (" +
                  (side == Side::Server ? "tls-cert=FILE, tls-key=FILE" : "tls-ca=FILE") +

@@ -7,17 +7,29 @@
 #include <mlbridge/status.h>
 #include <mlbridge/uri.h>
 
+#include <vector>
+
 namespace mlbridge::grpctransport {
 
 enum class Side : uint8_t { Compiler, Server };
 
-struct Settings {
+struct Address {
   std::string host; ///< without the brackets of an IPv6 address; "localhost" is 127.0.0.1
   uint16_t port = 0;
   bool isIpv4 = false, isIpv6 = false; ///< the host is such an address, otherwise a name
+
+  bool isName() const { return !isIpv4 && !isIpv6; }
+  bool isLoopback() const;
+  /// "HOST:PORT", with brackets around an IPv6 address.
+  std::string place() const { return placeAt(port); }
+  std::string placeAt(uint16_t otherPort) const;
+};
+
+struct Settings {
+  std::vector<Address> addresses; ///< at least one; a server has one
   bool tls = false;
   std::string authorities, certificate, key; ///< PEM
-  std::string tlsName;                       ///< the server's name in its certificate, if another
+  std::string tlsName; ///< the server's name in its certificate, if another; of a list always
   std::string token;
   Duration keepAlive = Duration::zero(); ///< between pings; 0: gRPC's own
 };
@@ -29,8 +41,10 @@ bool isOption(std::string_view key);
 /// machine; NotFound (a file).
 Expected<Settings> readSettings(const Uri &uri, Side side);
 
-/// "HOST:PORT", with brackets around an IPv6 address.
-std::string placeOf(const Settings &settings, uint16_t port);
+/// The most servers that a compiler which asks there may meet: a name stands for several.
+uint32_t serversOf(const Settings &settings);
+/// The same; 1 for a place that cannot be read.
+uint32_t serversAt(std::string_view place);
 
 } // namespace mlbridge::grpctransport
 
