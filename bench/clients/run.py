@@ -128,9 +128,7 @@ def main() -> int:
             with ExitStack() as stack:
                 base = str(folder / f"published-{serdes}")
                 words = ["CompilerInterface", serdes, base]
-                server = setting.server(
-                    stack, HERE / "published_server.py", *words, waits=True
-                )
+                server = setting.server(stack, HERE / "published_server.py", *words, waits=True)
                 asker = setting.asker(stack, "sweep-published-client", serdes, base)
                 setting.release(server, asker.process.pid)
                 rows += taken({"2024's classes": asker}, passes, options.rounds, runner)
@@ -144,8 +142,8 @@ def main() -> int:
         "clients",
         rows,
         "Round trips from compilers",
-        "Milliseconds of the sweep of 100 queries: from a program in C++, from one in C, from a pass"
-        " of mlir-opt-22, and by the classes of 2024 in C++ and Python.",
+        "Milliseconds of the sweep of 100 queries: from a program in C++, from one in C, from a"
+        " pass of mlir-opt-22, and by the classes of 2024 in C++ and Python.",
         [{head: line.get(head) for head in heads} for line in across.values()],
     )
     return 0

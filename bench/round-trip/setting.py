@@ -14,7 +14,7 @@ from typing import Any
 from policy import SIZES, SMALL, weights
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from shared import Asker, server  # noqa: E402
+from shared import Asker, server
 
 # How long two processes are warmed up, until the kernel has placed them.
 PLACING_SECONDS = 0.3

@@ -33,7 +33,14 @@ ALGORITHMS = ("ppo", "appo", "a2c", "dqn")
 def tuned(algorithm: str, modules: Path, folder: Path, options: argparse.Namespace) -> Any:
     """The report of a search for a learning rate."""
     command = [sys.executable, "-m", "mlbridge", "tune", "phase-ordering", "--corpus", str(modules)]
-    command += ["--algorithm", algorithm, "--search", "lr=1e-5..1e-3", "--steps", str(options.steps)]
+    command += [
+        "--algorithm",
+        algorithm,
+        "--search",
+        "lr=1e-5..1e-3",
+        "--steps",
+        str(options.steps),
+    ]
     command += ["--trials", str(options.trials), "--option", "rewards=last", "-o", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -28,8 +28,8 @@ from programs.catalog import ROOT
 from programs.corpus import extracted
 
 sys.path[:0] = [str(ROOT / part) for part in ("bench", "bench/ask", "tests/shared")]
-from agents import answering
-from registers import NETWORKS, compiled, prepared
+from agents import answering  # noqa: E402
+from registers import NETWORKS, compiled, prepared  # noqa: E402
 
 WAYS = ("stock", "grpc", "onnx", "native")
 

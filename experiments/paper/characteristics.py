@@ -89,7 +89,13 @@ def passed(test: str) -> str:
     if test.startswith("ctest:"):
         name = re.escape(test.removeprefix("ctest:"))
         suite, _, case = name.rpartition("\\.")
-        command = ["ctest", "--test-dir", str(BUILD), "-R", f"{suite}(/\\d+)?\\.{case}|{suite}\\.{case}"]
+        command = [
+            "ctest",
+            "--test-dir",
+            str(BUILD),
+            "-R",
+            f"{suite}(/\\d+)?\\.{case}|{suite}\\.{case}",
+        ]
         pattern = r"tests passed, 0 tests failed out of (\d+)"
     else:
         command = [sys.executable, "-m", "pytest", "-q", "-n", "2", str(ROOT / test)]

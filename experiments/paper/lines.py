@@ -41,8 +41,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     found = {
-        name: counted((ROOT / source).read_text(), mark)
-        for name, (source, mark) in PASSES.items()
+        name: counted((ROOT / source).read_text(), mark) for name, (source, mark) in PASSES.items()
     }
     for name, lines in found.items():
         print(f"{name}: {lines}")

@@ -174,9 +174,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     wanted = [step for step in STEPS if not options.only or step.name in options.only]
     as_of, failed = commit(), []
-    todo = [
-        step for step in wanted if options.again or not kept(step, as_of, short=options.short)
-    ]
+    todo = [step for step in wanted if options.again or not kept(step, as_of, short=options.short)]
     if any(step.trains for step in todo):
         train_venv.prepare()
     minutes = sum(1 if options.short else step.minutes for step in todo)

@@ -4,10 +4,10 @@
     python3 -m experiments.paper.threads [--set NAME] [--programs N] [--rounds N] [-o FILE]
 
 Table 3 of the paper: an inliner and a register allocator in process, and the allocator over gRPC.
-The modules are those of a set, test-A, a shared library for each of its largest programs. lld links them
-as stock, with the inliner that ships (native:), and with the four agents that ship (onnx:, and in a
-server in Python that evaluates the same networks, over grpc:). FILE gets the seconds, medians of
-rounds in which all take turns.
+The modules are those of a set, test-A, a shared library for each of its largest programs. lld links
+them as stock, with the inliner that ships (native:), and with the four agents that ship (onnx:, and
+in a server in Python that evaluates the same networks, over grpc:). FILE gets the seconds, medians
+of rounds in which all take turns.
 """
 
 from __future__ import annotations
