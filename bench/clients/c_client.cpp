@@ -46,7 +46,7 @@ int main(int count, char **arguments) {
       if (!input)
         bench::fail(mlbridge_runner_message(runner));
       std::memcpy(input, x, size * sizeof(float));
-    } else if (mlbridge_set(runner, "x", x, size) != MLBRIDGE_OK) {
+    } else if (mlbridge_runner_set(runner, "x", MLBRIDGE_FLOAT32, x, size) != MLBRIDGE_OK) {
       bench::fail(mlbridge_runner_message(runner));
     }
     return answer(runner);
