@@ -21,7 +21,7 @@ PLACING_SECONDS = 0.3
 
 
 def onnxruntime_library() -> Path:
-    """Of the Python package."""
+    """ONNX Runtime, as its Python package has it."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 

@@ -117,7 +117,7 @@ STEPS = (
 
 
 def commit() -> str:
-    """Of the tree, with a mark if something that is tracked differs."""
+    """The commit of the tree, with a mark if something that is tracked differs."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
