@@ -107,6 +107,13 @@ STEPS = (
         module("training_time", *SMALL_SET, "--steps", "30", "--modules", "2"),
     ),
     Step(
+        "workers",
+        20,
+        module("workers"),
+        module("workers", *SMALL_SET, "--workers", "1", "--steps", "3000"),
+        trains=True,
+    ),
+    Step(
         "algorithms",
         40,
         module("algorithms"),
