@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
 Asks a running server what it has done so far, for all compilers together. Of several servers it
 prints a row for each and their sum, and fails if one doesn't answer.""",
         """\
-examples:
+example:
   mlbridge stats unix:/tmp/policy.sock --json
   mlbridge stats grpc:first:50051,second:50051""",
     )
