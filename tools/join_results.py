@@ -26,6 +26,7 @@ REPORTS = (
         "experiments/link",
         "experiments/deployment",
         "experiments/loop-distribution",
+        "experiments/nodes",
         "bench/attacks",
         "bench/episodes",
     ),

@@ -8,14 +8,15 @@ executable sections.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import pickle
 import random
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from .outputs import write_whole
 from .progress import shown
 from .ratio import Ratio
 from .reading import parse_json, read_file, read_json, shortly
+from .trials import Needs, Options, Trial, evaluate
 
 #: A list of candidates must not hang a measuring; the plugin gives each of them a minute.
 _LIMIT = 3600.0
@@ -120,32 +122,52 @@ def measure(
     kept: Path,
     *,
     jobs: int = 2,
+    cluster: str = "",
     progress: bool = False,
+    warned: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Measured]:
-    """Measure modules, by their hash.
+    """Measure modules, by their hash, here or on the nodes of a Ray cluster.
 
     What has been measured is read from the file `kept`, and what is missing is appended to it, a
-    line for each module, so that a killed measuring goes on where it was. Raises NotFound (no
-    compiler or plugin), InvalidModel (a module that doesn't compile), InvalidArgument (the file).
+    line for each module, so that a killed measuring goes on where it was. `warned` is told which
+    nodes are not used. Raises NotFound (no compiler or plugin), InvalidModel (a module that doesn't
+    compile), InvalidArgument (the file), Unavailable (no node of the cluster).
     """
     found = _read_kept(kept)
     keys = {c.key: c for c in listed}
     missing = [m for m in modules if m.hash not in found or keys.keys() - found[m.hash].sizes]
     if not missing:
         return {m.hash: found[m.hash] for m in modules}
-    with kept.open("a", encoding="utf-8") as file, ThreadPoolExecutor(jobs) as pool:
 
-        def one(module: Module) -> tuple[Module, Measured]:
+    def trials() -> Iterator[Trial]:
+        for module in missing:
             known = found.get(module.hash)
             wanted = [c for key, c in keys.items() if known is None or key not in known.sizes]
-            return module, _measure(corpus.extract(module), module, wanted)
+            content = (module.program, module.source, wanted, corpus.extract(module).read_bytes())
+            yield Trial(module.hash, pickle.dumps(content), limit=_LIMIT)
 
-        for module, measured in shown(pool.map(one, missing), len(missing), "module", progress):
+    needs = Needs(programs=("clang-22",), plugins=("phase-ordering",))
+    options = Options(jobs=jobs, cluster=cluster, needs=needs, warned=warned)
+    of_hash = {module.hash: module for module in missing}
+    # Nodes may be lost at any time, so what one of them has measured is kept at once.
+    results = evaluate(measured_of, trials(), options, ordered=not cluster)
+    with kept.open("a", encoding="utf-8") as file, contextlib.closing(results):
+        for result in shown(results, len(missing), "module", progress):
+            module, measured = of_hash[result.key], result.get()
             line = {"module": module.hash, "program": module.program, "stock": measured.stock}
             file.write(json.dumps({**line, "bytes": measured.sizes}) + "\n")
             file.flush()
             found.setdefault(module.hash, measured).sizes.update(measured.sizes)
     return {m.hash: found[m.hash] for m in modules}
+
+
+def measured_of(trial: Trial) -> Measured:
+    """Measures the module of a trial."""
+    program, source, wanted, bitcode = pickle.loads(trial.inputs)
+    with tempfile.TemporaryDirectory(prefix="mlbridge-candidates-") as folder:
+        place = Path(folder) / "module.bc"
+        place.write_bytes(bitcode)
+        return _measure(place, program, source, wanted)
 
 
 def _from_line(entry: Mapping[str, Any]) -> Measured:
@@ -175,12 +197,12 @@ def _read_kept(kept: Path) -> dict[str, Measured]:
     return found
 
 
-def _measure(bitcode: Path, module: Module, wanted: Sequence[Candidate]) -> Measured:
+def _measure(bitcode: Path, program: str, source: str, wanted: Sequence[Candidate]) -> Measured:
     """Measure a module. What takes too long ends a comparison; those after it are compared anew."""
-    measured = Measured(module.program, 0)
+    measured = Measured(program, 0)
     left = list(wanted)
     while left:
-        log = _compare(bitcode, left)
+        log = _compare(bitcode, source, left)
         measured.stock = log["stock_bytes"]
         again = []
         trials = {trial["name"]: trial for trial in log["trials"]}
@@ -191,12 +213,12 @@ def _measure(bitcode: Path, module: Module, wanted: Sequence[Candidate]) -> Meas
             else:
                 measured.sizes[candidate.key] = trial.get("bytes")
         if len(again) == len(left):
-            raise InvalidModel(f"{module.source}: no candidate can be tried: {log['problem']}")
+            raise InvalidModel(f"{source}: no candidate can be tried: {log['problem']}")
         left = again
     return measured
 
 
-def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
+def _compare(bitcode: Path, source: str, wanted: Sequence[Candidate]) -> Any:
     plugin = Path(files.plugin("phase-ordering"))
     if not plugin.is_file():
         raise NotFound(f"{plugin} is not there: {files.extra('clang22')}")
@@ -231,7 +253,7 @@ def _compare(bitcode: Path, wanted: Sequence[Candidate]) -> Any:
             why = re.sub(
                 r"candidate '(\d+)'", lambda m: f"candidate '{wanted[int(m[1])].name}'", why
             )
-            raise InvalidModel(f"{bitcode}: clang-22 can't compare candidates: {why}")
+            raise InvalidModel(f"{source}: clang-22 can't compare candidates: {why}")
         return log
 
 

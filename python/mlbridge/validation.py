@@ -519,8 +519,14 @@ def validate(
         for number, (program, name) in enumerate(zip(programs, names, strict=True))
     ]
     compared = [
-        _compare(workspace, (baseline, policy), repeat, time, progress) for workspace in workspaces
+        compare_builds(workspace, (baseline, policy), repeat, time, progress)
+        for workspace in workspaces
     ]
+    return report_of(compared, never_larger)
+
+
+def report_of(compared: list[Comparison], never_larger: bool = False) -> Report:
+    """The report of programs; `never_larger` as of validate."""
     for one in compared if never_larger else ():
         for path, ratio in one.ratios.items():
             if ratio > 1:
@@ -538,13 +544,14 @@ def steps(
     return 2 * repeat * (len(programs) + runs) + 2 * counts * len(programs) + times * runs
 
 
-def _compare(
+def compare_builds(
     workspace: Workspace,
     variants: tuple[Variant, Variant],
     repeat: int,
     time: float,
     progress: Callable[[str], None],
 ) -> Comparison:
+    """Builds and runs the program of a workspace, the baseline first among the variants."""
     comparison = Comparison(workspace.program)
     for number in range(repeat):
         for variant in _turn(variants, number):

@@ -34,7 +34,8 @@ def page_run(tmp_path: Path, prefix: Path) -> Iterator[Page]:
 
 def whole(path: Path) -> Any:
     """A page with what takes long. pytest's limit is the quarter of an hour of a path."""
-    trains = [pytest.mark.training] if path.stem == "training" and path in PATHS else []
+    needs_ray = path == ROOT / "docs/cluster.md" or (path.stem == "training" and path in PATHS)
+    trains = [pytest.mark.training] if needs_ray else []
     return pytest.param(path, True, id=f"{path.name}, whole", marks=[NIGHTLY, *trains])
 
 

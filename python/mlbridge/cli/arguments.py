@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from .common import EXIT_CODES, UsageError
 
 JSON = "print the result as JSON"
+RAY = "a Ray cluster that is running, whose nodes do the work instead of this machine"
 AT = "where: unix:SOCKET, grpc:HOST:PORT, …"
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..outputs import write_whole
-from .arguments import Parser, number_from_one
-from .common import DONE, Interrupted, must_be_writable, table
+from .arguments import RAY, Parser, number_from_one
+from .common import DONE, Interrupted, must_be_writable, table, warning
 
 if TYPE_CHECKING:
     from ..candidates import Candidate, Measured
@@ -54,6 +54,7 @@ example:
     parser.option("--seed N", "of the search: another one tries others", type=int, default=0)
     parser.option("-o FILE", "the list as it is printed", dest="output")
     parser.option("--jobs N", "default: 2", type=number_from_one, default=2)
+    parser.option("--ray ADDRESS", RAY)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -79,7 +80,14 @@ def run(options: argparse.Namespace) -> int:
 
         def measured_with(some: Sequence[Candidate]) -> dict[str, Measured]:
             return candidates.measure(
-                source, modules, some, Path(options.sizes), jobs=options.jobs, progress=True
+                source,
+                modules,
+                some,
+                Path(options.sizes),
+                jobs=options.jobs,
+                cluster=options.ray or "",
+                progress=True,
+                warned=warning("candidates"),
             )
 
         if options.search:

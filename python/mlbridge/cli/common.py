@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Container, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from .. import files
 
@@ -69,6 +70,15 @@ def version() -> str:
 def printable(text: str) -> str:
     """The text without what would move a terminal's cursor."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def warning(command: str) -> Callable[[str], None]:
+    """Prints remarks of a command on stderr."""
+
+    def warned(text: str) -> None:
+        print(f"mlbridge {command}: {printable(text)}", file=sys.stderr, flush=True)
+
+    return warned
 
 
 def table(

@@ -90,6 +90,11 @@ example:
     add_parser.option("--version TEXT", "the version of the program", default="")
     add_parser.option("--measure", "also compile each module at -Oz, and keep its bytes of code")
     add_parser.option("--jobs N", "how many to compile at once", type=number_from_one, default=2)
+    add_parser.option(
+        "--ray ADDRESS",
+        "a Ray cluster that is running, whose nodes describe and --measure the modules; clang's "
+        "front end runs here, where the headers are",
+    )
 
     list_parser = command(
         list,
@@ -185,7 +190,13 @@ def add(options: argparse.Namespace) -> int:
         )
     program, version = options.program, options.version
     here = program or os.path.basename(os.getcwd()) or "program"
-    finishing = {"jobs": options.jobs, "measure": options.measure, "progress": not options.json}
+    finishing = {
+        "jobs": options.jobs,
+        "measure": options.measure,
+        "progress": not options.json,
+        "cluster": options.ray or "",
+        "warned": say,
+    }
     code, called = DONE, here
     place = corpus.place_of(options.name)
     there = corpus.is_corpus(place)

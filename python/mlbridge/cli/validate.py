@@ -22,6 +22,7 @@ from .. import files
 from ..optimizations import LEVELS, OPTIMIZATIONS
 from ..outputs import write_whole
 from ..spills import RECORD
+from ..trials import Needs, Options
 from .arguments import Parser, number_from_one, positive_seconds
 from .command_line import stock_words, words
 from .common import (
@@ -32,6 +33,7 @@ from .common import (
     must_be_writable,
     printable,
     table,
+    warning,
 )
 from .flags import quoted
 from .models import must_open
@@ -92,6 +94,10 @@ example:
         default=0.0,
     )
     parser.option("--work DIR", "keep the copies here (default: a temporary folder, removed)")
+    parser.option(
+        "--ray ADDRESS",
+        "a Ray cluster that is running: each tree is sent to one of its nodes, and built there",
+    )
     parser.option("--json FILE", "write a report")
     parser.option("--chart FILE", "draw a chart: chart.png, chart.svg, …")
     parser.option("--report FILE", "write a page that also has the sizes of functions: report.html")
@@ -146,14 +152,39 @@ def ways(request: Request) -> tuple[Variant, Variant]:
     )
 
 
+def nodes_of(options: argparse.Namespace, request: Request) -> Options | None:
+    """How programs are compared on the nodes of a cluster, if they are."""
+    if not options.ray:
+        return None
+    uris = [uri for query in request.queries for uri in query.uris]
+    models = [file_of(uri) for uri in uris if ":" in uri]
+    needed = [query.plugin for query in request.queries] + models
+    return Options(
+        cluster=options.ray,
+        needs=Needs(
+            programs=(compiler_file(request), "tar"),
+            files=[*dict.fromkeys(file for file in needed if file and Path(file).is_file())],
+        ),
+        warned=warning("validate"),
+    )
+
+
+def file_of(uri: str) -> str:
+    """The file that a URI names, if it names one."""
+    return uri.partition(":")[2].partition("?")[0]
+
+
 def run(options: argparse.Namespace) -> int:
     """Build, run, compare, and print."""
-    from .. import validation
+    from .. import validation, validation_nodes
 
     if options.output and not options.run:
         raise UsageError("--output is a file that a command writes; add --run COMMAND")
     if options.time and not options.run:
         raise UsageError("--time compares the times of commands; add --run COMMAND")
+    if options.ray and (options.work or options.report):
+        stated = "--work" if options.work else "--report"
+        raise UsageError(f"{stated} needs the copies of the trees, which --ray has on its nodes")
     options.optimizations, words_of_build = optimizations_and_build(options)
     request = request_of(options, files.onnx_runtime())
     compiler = compiler_file(request)
@@ -189,24 +220,26 @@ def run(options: argparse.Namespace) -> int:
         )
         for tree in trees
     ]
+    nodes = nodes_of(options, request)
     baseline, policy = ways(request)
     total = validation.steps(programs, options.repeat, not has_logs, bool(options.time))
     try:
-        with folder(options.work) as work, progress(total) as done:
-            report = validation.validate(
-                programs,
-                policy,
-                work,
-                # A compiler that is found by its name may look at how it is called.
-                compiler=compiler if os.sep in request.compiler else request.compiler,
-                repeat=options.repeat,
-                timeout=options.timeout,
-                never_larger=is_never_larger(request),
-                baseline=baseline,
-                time=options.time,
-                progress=done,
-            )
-            more = reporting.of_validation(work) if options.report else []
+        asked: dict[str, Any] = {
+            # A compiler that is found by its name may look at how it is called.
+            "compiler": compiler if os.sep in request.compiler else request.compiler,
+            "repeat": options.repeat,
+            "timeout": options.timeout,
+            "never_larger": is_never_larger(request),
+            "baseline": baseline,
+            "time": options.time,
+        }
+        more: list[Any] = []
+        if nodes:
+            report = validation_nodes.validate(programs, policy, nodes, **asked)
+        else:
+            with folder(options.work) as work, progress(total) as done:
+                report = validation.validate(programs, policy, work, progress=done, **asked)
+                more = reporting.of_validation(work) if options.report else []
     except KeyboardInterrupt:
         raise Interrupted("interrupted") from None
     show(report)

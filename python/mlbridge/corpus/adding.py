@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import pickle
 import re
 import secrets
 import shlex
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -29,6 +30,7 @@ from ..errors import Error, InvalidArgument, InvalidModel, NotFound
 from ..process_runner import run_tool
 from ..progress import shown
 from ..reading import read_file, read_json, shortly
+from ..trials import Needs, Options, Trial, evaluate
 from . import record as recorder
 from .store import ADDITION, INCOMING, WRAPPERS, Module, append, lock, own_file, write
 
@@ -140,9 +142,20 @@ class Incoming:
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
-    def finish(self, jobs: int = 2, measure: bool = False, progress: bool = False) -> Added:
-        """Put the modules into the manifest, with their -Oz code bytes if `measure`."""
+    def finish(
+        self,
+        jobs: int = 2,
+        measure: bool = False,
+        progress: bool = False,
+        cluster: str = "",
+        warned: Callable[[str], None] = lambda text: None,
+    ) -> Added:
+        """Put the modules into the manifest, with their -Oz code bytes if `measure`. The nodes of a
+        Ray cluster may compile them; `warned` is told which of them are not used. Unavailable if
+        none is left: the next addition puts the modules there."""
         added = Added()
+        needs = Needs(programs=("llvm-dis-22", *[CLANG] * measure))
+        evaluation = Options(jobs=jobs, cluster=cluster, needs=needs, warned=warned)
         with file_errors(self.corpus):
             found = list(_items(self.folder, added))
             with lock(self.corpus):  # under which others make theirs
@@ -150,9 +163,9 @@ class Incoming:
             for folder, free in left:
                 if free is not None:
                     with free:
-                        self._take([*_items(folder, added)], added, jobs, measure, progress)
+                        self._take([*_items(folder, added)], added, evaluation, measure, progress)
                         forget(folder)
-            self._take(found, added, jobs, measure, progress)
+            self._take(found, added, evaluation, measure, progress)
             forget(self.folder)
         return added
 
@@ -160,20 +173,21 @@ class Incoming:
         self,
         found: Sequence[tuple[Path, dict[str, Any]]],
         added: Added,
-        jobs: int,
+        evaluation: Options,
         measure: bool,
         progress: bool,
     ) -> None:
-        def described(item: tuple[Path, dict[str, Any]]) -> tuple[Module, Path] | str:
-            try:
-                return module_of(*item, measure), item[0]
-            except Error as error:
-                return f"{item[1]['source']}: {error}"
-
-        with ThreadPoolExecutor(jobs) as pool:
-            made = list(shown(pool.map(described, found), len(found), "module", progress))
-        added.problems += [one for one in made if isinstance(one, str)]
-        pairs = [one for one in made if not isinstance(one, str)]
+        trials = (
+            Trial(entry["source"], pickle.dumps((entry, measure, bitcode.read_bytes())))
+            for bitcode, entry in found
+        )
+        made = [*shown(evaluate(_described, trials, evaluation), len(found), "module", progress)]
+        added.problems += [f"{one.key}: {one.error}" for one in made if one.error]
+        pairs = [
+            (one.get(), bitcode)
+            for one, (bitcode, _) in zip(made, found, strict=True)
+            if not one.error
+        ]
         with_code = [pair for pair in pairs if pair[0].hash]
         with lock(self.corpus):
             new = append(self.corpus, with_code)
@@ -266,6 +280,15 @@ def module_of(bitcode: Path, entry: Mapping[str, Any], measure: bool) -> Module:
         shard="",
         row=0,
     )
+
+
+def _described(trial: Trial) -> Module:
+    """The module of a trial."""
+    entry, measure, bitcode = pickle.loads(trial.inputs)
+    with tempfile.TemporaryDirectory(prefix="mlbridge-corpus-") as folder:
+        place = Path(folder) / "module.bc"
+        place.write_bytes(bitcode)
+        return module_of(place, entry, measure)
 
 
 # A build

@@ -13,10 +13,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from .. import corpus
 from ..errors import Unsupported
 from ..gym import CompilerEnv, PhaseOrdering
 from ..gym.layout import MASK
 from ..gym.phase_ordering import EMBEDDING
+from ..trials import Needs
 from .arguments import checked
 from .settings import Settings
 
@@ -118,6 +120,23 @@ def make(environment: str, options: Mapping[str, Any], *, masked: bool = False) 
         return AsVector(PhaseOrdering(**options), masked)
     checked(CompilerEnv.__init__, options, environment)
     return AsVector(CompilerEnv(environment, **options), masked)
+
+
+def needs_of(settings: Settings) -> Needs:
+    """What a node must have for its environments."""
+    if settings.environment != PHASE_ORDERING:
+        return Needs()
+    options = settings.options
+    given = [options.get(name) for name in ("corpus", "actions", "vocabulary")]
+    paths = [path for one in given for path in (one if isinstance(one, list | tuple) else [one])]
+    programs = (str(options.get("opt", "opt-22")), "clang-22")
+    return Needs(programs, ("phase-ordering",), [str(place_of(path)) for path in paths if path])
+
+
+def place_of(path: Any) -> Any:
+    """The folder of a corpus that is known by its name, or the path itself."""
+    is_name = isinstance(path, str) and not Path(path).exists() and path in corpus.names()
+    return corpus.place_of(path) if is_name else path
 
 
 class VectorTrainer:

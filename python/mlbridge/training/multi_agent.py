@@ -31,6 +31,7 @@ from ..driving import Turn
 from ..errors import Error, InvalidArgument
 from ..gym.rllib import TurnsEnv
 from ..ratio import Ratio
+from ..trials import Needs
 from . import agent_networks as networks
 from . import rllib
 from .arguments import checked
@@ -60,9 +61,13 @@ class Functions:
     is truncated with the reward 0 and `faults`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """`config`: `optimization`, `functions` with their costs, `rows`, `seed`."""
+        """`config`: `optimization`, `functions` with their costs, `rows`, `seed`, and perhaps the
+        `content` of their files, for machines that don't have them."""
         optimization = self._optimization = TRAINED[config["optimization"]]
         self._costs: dict[str, Costs] = config["functions"]
+        self._written: tempfile.TemporaryDirectory[str] | None = None
+        if content := config.get("content"):
+            self._costs = self._there(content)
         worker = int(getattr(config, "worker_index", 0))
         self._random = np.random.default_rng((config["seed"], worker))
         self._waiting: list[str] = []
@@ -81,6 +86,18 @@ class Functions:
         self._failed = 0  # compiles of which no episode has come, until the next episode ends
         #: The figures of the last episode.
         self.totals: dict[str, float] = {}
+
+    def _there(self, content: Mapping[str, bytes]) -> dict[str, Costs]:
+        """The functions in files of this machine, in the same order."""
+        if all(Path(name).is_file() for name in self._costs):
+            return self._costs
+        self._written = tempfile.TemporaryDirectory(prefix="mlbridge-")
+        found = {}
+        for number, (name, costs) in enumerate(self._costs.items()):
+            file = Path(self._written.name) / f"{number}{Path(name).suffix}"
+            file.write_bytes(content[name])
+            found[str(file)] = costs
+        return found
 
     def _measured(self, module: str, folder: Path) -> float:
         known, cost = self._costs[module], self._optimization.cost(folder)
@@ -142,6 +159,8 @@ class Functions:
     def close(self) -> None:
         """Ends the compiler."""
         self._episode.close()
+        if self._written:
+            self._written.cleanup()
 
 
 def rows_of(optimization: TrainedAgents, most: int) -> dict[str, int]:
@@ -236,6 +255,12 @@ def _options(
     return {"corpus": corpus, "part": part, "functions": functions, "rows": rows}
 
 
+def needs_of(optimization: TrainedAgents) -> Needs:
+    """What a node must have for its environments."""
+    programs = ("opt-22", "llc-22", "llvm-mca-22")
+    return Needs(programs=programs, plugins=(optimization.name,))
+
+
 class Trainer(rllib.Iterations):
     """The first iteration is the imitation, the others are RLlib's."""
 
@@ -261,7 +286,7 @@ class Trainer(rllib.Iterations):
             )  # fmt: skip
             self._most = rows_of(optimization, options["rows"])
             seen, acts = spaces_of(optimization, self._most)
-            rllib.start_ray(started, settings, address)
+            rllib.start_ray(started, settings, address, needs_of(optimization))
             modules = {
                 name: RLModuleSpec(
                     module_class=AgentModule,
@@ -277,6 +302,9 @@ class Trainer(rllib.Iterations):
                 "rows": options["rows"],
                 "seed": settings.seed,
             }
+            if address:  # whose nodes do not have the files
+                listed = self.prepared.training.functions
+                functions["content"] = {name: Path(name).read_bytes() for name in listed}
             config = (
                 config.environment(FunctionsEnv, env_config=functions)
                 .env_runners(env_runner_cls=_Runner, batch_mode="complete_episodes")

@@ -25,10 +25,12 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from torch import Tensor, nn
 
+from .. import cluster
+from ..cluster import connect
 from ..errors import Error, InvalidArgument, PolicyFailed, Unavailable
+from ..trials import Needs
 from .arguments import one_line
-from .cluster import connect
-from .environment import VectorTrainer, make
+from .environment import VectorTrainer, make, needs_of
 from .masking import MaskedAPPO, MaskedDQN, MaskedPPO
 from .settings import Settings
 
@@ -188,13 +190,16 @@ class _Values(nn.Module):
         return values
 
 
-def start_ray(started: ExitStack, settings: Settings, address: str) -> None:
-    """Connects to the cluster at `address`, or starts Ray here, which `started` ends."""
+def start_ray(started: ExitStack, settings: Settings, address: str, needs: Needs) -> None:
+    """Connects to the cluster at `address`, or starts Ray here, which `started` ends. Unavailable
+    if a node of the cluster lacks what its environments need."""
     for library in ("ray", "ray.rllib"):  # errors come as exceptions
         logging.getLogger(library).setLevel(logging.CRITICAL)
     if not ray.is_initialized():
         started.callback(ray.shutdown)
         connect(address, settings.workers + 1)
+    if address:
+        cluster.check(needs)
 
 
 class Iterations:
@@ -260,7 +265,7 @@ class Trainer(Iterations, VectorTrainer):
         with ExitStack() as started:
             VectorTrainer.__init__(self, settings, masked=True)
             started.callback(self.example.close)
-            start_ray(started, settings, address)
+            start_ray(started, settings, address, needs_of(settings))
             ray.tune.register_env(
                 "mlbridge", lambda config: make(environment, {**options, **config}, masked=True)
             )

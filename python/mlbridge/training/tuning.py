@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidArgument, NotFound, PolicyFailed
+from ..errors import Error, InvalidArgument, NotFound, PolicyFailed
 from ..files import extra
 from .folder import SEARCH, SETTINGS, Folder, same, write_json
 from .optimizations import TRAINED
@@ -81,18 +81,29 @@ def every(settings: Settings, space: Mapping[str, Any]) -> list[Settings]:
     ]
 
 
-def one(settings: Settings, folder: Path, drawn: Mapping[str, Any], name: str) -> None:
-    """A trial; Ray Tune hears of each iteration."""
+def one(
+    settings: Settings, folder: Path, drawn: Mapping[str, Any], name: str, kept_by: Any = None
+) -> None:
+    """A trial; Ray Tune hears of each iteration. On a node of a cluster it trains in a folder of
+    its own, which `kept_by`, a Collector, gets before Ray Tune may end it."""
     from ray import tune
 
+    from .collecting import Place
+
     own = changed(settings, drawn)
-    place = folder / TRIALS / name
+    place = Place(folder / TRIALS, name, kept_by)
 
     def shown(row: Mapping[str, Any]) -> None:
+        place.keep()
         reward = row["reward"]
         tune.report({**row, "reward": -math.inf if reward is None else reward})
 
-    train(own, place, resume=True, shown=shown)
+    try:
+        train(own, place.path, resume=True, shown=shown)
+    except Error as error:
+        place.fail(error)
+        raise
+    place.keep()
 
 
 def search(
@@ -111,7 +122,9 @@ def search(
 
     Each trains in PATH/trials/NAME, like `train`; PATH/best.json has the list, PATH/policy.onnx the
     best policy. ASHA ends trials whose reward is behind. `shown` gets a trial's row when it ends.
-    Errors: as of `train`, before any trial starts; PolicyFailed if every trial failed.
+    On a cluster (`address`) a trial whose node is lost goes on elsewhere, from its last iteration.
+    Errors: as of `train`, before any trial starts; Unavailable if a node of the cluster lacks what
+    trials need; PolicyFailed if every trial failed.
     """
     if settings.workers:
         raise InvalidArgument("a trial has no workers: run more trials at once instead")
@@ -125,8 +138,10 @@ def search(
         from ray import tune
         from ray.tune.schedulers import ASHAScheduler
 
-        from .cluster import connect
-        from .environment import make
+        from ..cluster import check as check_nodes
+        from ..cluster import connect
+        from .collecting import collector
+        from .environment import make, needs_of
     except ImportError as error:
         raise NotFound(f"tuning needs {extra('train')} ({error})") from None
     space = {name: drawn_from(text) for name, text in drawn.items()}
@@ -147,7 +162,7 @@ def search(
             write_json(path / SETTINGS, stated)
 
         def trainable(config: dict[str, Any]) -> None:
-            one(settings, path, config, tune.get_context().get_trial_id())
+            one(settings, path, config, tune.get_context().get_trial_id(), kept_by)
 
         class Ended(tune.Callback):
             def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
@@ -156,8 +171,11 @@ def search(
         owns = not ray.is_initialized()
         if owns:
             connect(address, at_once)
+        kept_by = collector(path / TRIALS) if address else None
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # the rows say why a trial failed
         try:
+            if address:
+                check_nodes(needs_of(settings))
             # Beyond the last step, or it would end trials before they have written their policy.
             most = 4 * settings.steps
             scheduler = ASHAScheduler(
@@ -174,7 +192,12 @@ def search(
                 )  # fmt: skip
             else:
                 tune_run = tune.RunConfig(
-                    name="ray", storage_path=str(path), verbose=0, callbacks=[Ended()]
+                    name="ray",
+                    storage_path=str(path),
+                    verbose=0,
+                    callbacks=[Ended()],
+                    # A trial that has failed by itself fails again at once.
+                    failure_config=tune.FailureConfig(max_failures=3 if address else 0),
                 )
                 tuner = tune.Tuner(trainable, param_space=space, tune_config=config,
                                    run_config=tune_run)  # fmt: skip
