@@ -37,8 +37,16 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
 
 
 def test_the_commands_are_these() -> None:
-    names = "aot candidates corpus doctor flags inspect log path replay report run serve stats"
-    assert [*names.split(), "train", "tune", "validate", "vocabulary", "wrapper"] == COMMANDS
+    names = "aot candidates convert corpus doctor flags inspect log path replay report run serve"
+    assert [
+        *names.split(),
+        "stats",
+        "train",
+        "tune",
+        "validate",
+        "vocabulary",
+        "wrapper",
+    ] == COMMANDS
 
 
 def test_help_says_where_to_start_and_has_the_commands_in_groups(

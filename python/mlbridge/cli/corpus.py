@@ -84,6 +84,28 @@ example:
         nargs="+",
         help="take the bitcode in objects of clang -Xclang -fembed-bitcode=all",
     )
+    source.add_argument(
+        "--parquet",
+        metavar="FILE",
+        nargs="+",
+        help="take the rows of Parquet files in the format of ComPile",
+    )
+    rows = add_parser.add_argument_group("rows of Parquet files")
+    rows.add_argument(
+        "--in-place", action="store_true", help="keep where they are, and not their bitcode"
+    )
+    rows.add_argument("--language", metavar="LIST", help="only these: c,c++,rust,swift,julia")
+    rows.add_argument(
+        "--license", metavar="SPDX", action="append", default=[],
+        help="only with this expression, exactly; may be repeated",
+    )  # fmt: skip
+    rows.add_argument("--target", metavar="LIST", help="only triples that begin so: x86_64,aarch64")
+    for flag, text in (
+        ("--smallest", "only modules with so many bytes of bitcode or more"),
+        ("--largest", "only modules with at most so many bytes of bitcode"),
+        ("--limit", "only so many, the first ones"),
+    ):
+        rows.add_argument(flag, metavar="N", type=number_from_one, help=text)
     add_parser.option(
         "--program NAME", "what the program is called (default: the folder, the package)"
     )
@@ -181,13 +203,19 @@ def add(options: argparse.Namespace) -> int:
     """Add the modules of a program."""
     from ..corpus import adding, packages
 
-    sources = ("compile_commands", "embedded", "debian", "pypi")
+    sources = ("compile_commands", "embedded", "debian", "pypi", "parquet")
     given = [name for name in sources if getattr(options, name) is not None]
     if len(given) + bool(options.build) != 1:
         raise UsageError(
             "expected either a build after --, or one of --compile-commands, --embedded, --debian, "
-            "--pypi; see mlbridge corpus add --help"
+            "--pypi, --parquet; see mlbridge corpus add --help"
         )
+    of_rows = ("in_place", "language", "license", "target", "smallest", "largest", "limit")
+    stated = [name for name in of_rows if getattr(options, name)]
+    if stated and options.parquet is None:
+        raise UsageError(f"--{stated[0].replace('_', '-')} is for --parquet")
+    if options.parquet is not None and (options.program or options.version):
+        raise UsageError("--program and --version are not for --parquet: rows name their packages")
     program, version = options.program, options.version
     here = program or os.path.basename(os.getcwd()) or "program"
     finishing = {
@@ -209,6 +237,9 @@ def add(options: argparse.Namespace) -> int:
         elif options.embedded is not None:
             files = map(Path, options.embedded)
             added = adding.embedded(place, files, here, version, **finishing)
+        elif options.parquet is not None:
+            called = "the files"
+            added = _parquet(place, options, finishing)
         else:
             debian = options.debian is not None
             collect = packages.debian if debian else packages.pypi
@@ -236,11 +267,33 @@ def add(options: argparse.Namespace) -> int:
     if added.recorded:
         return DONE
     up_to_date = (
-        not added.problems and there and any(m.program == called for m in corpus.open(place))
+        options.parquet is None
+        and not added.problems
+        and there
+        and any(m.program == called for m in corpus.open(place))
     )
     if up_to_date:
         return DONE
     raise CommandError(f"nothing of {called} was recorded: {advice(added, options)}")
+
+
+def _parquet(place: Path, options: argparse.Namespace, finishing: Mapping[str, Any]) -> Any:
+    from ..corpus import parquet_adding
+
+    def words(text: str | None) -> tuple[str, ...]:
+        return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+    selection = corpus.Selection(
+        languages=words(options.language),
+        smallest=options.smallest or 0,
+        largest=options.largest,
+        licenses=tuple(options.license),
+        limit=options.limit,
+    )
+    return parquet_adding.parquet(
+        place, options.parquet, selection,
+        targets=words(options.target), in_place=options.in_place, **finishing,
+    )  # fmt: skip
 
 
 def say(text: str) -> None:
@@ -258,6 +311,8 @@ def remarks(added: Any) -> Iterator[str]:
         names = [*dict.fromkeys(files)]
         some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         yield f"left out: {len(files)} × {why} ({some})"
+    for why, rows in sorted(added.rows.items()):
+        yield f"rows left out: {rows} × {why}"
     if added.without:
         options = ", ".join(added.without)
         yield f"compiled without options that clang does not have: {options}"
@@ -277,7 +332,7 @@ def advice(added: Any, options: argparse.Namespace) -> str:
         return "what was seen could not be; see above"
     if added.empty:
         return "no module has a function"
-    if added.left_out:
+    if added.left_out or options.parquet is not None:
         return "all that was seen is left out; see above"
     if options.compile_commands is not None or options.embedded is not None:
         return "the files name no compilation of C or C++"
@@ -336,6 +391,9 @@ def show(options: argparse.Namespace) -> int:
         return DONE
     module = found.find(options.which)
     shown = {**asdict(module), "part": found.parts.get(module.program)}
+    for origin in found.origins_of([module]):
+        shown |= {f"row_{name}" if name in ("row", "size") else name: value
+                  for name, value in origin._asdict().items() if name != "module"}  # fmt: skip
     if options.extract:
         shown["extracted"] = str(found.extract(module, options.extract))
     if options.json:

@@ -26,6 +26,7 @@ GROUPS = {
         "serve": "serve a model to compilers",
         "replay": "answer compilers from a recording",
         "aot": "compile an ONNX network to an object file",
+        "convert": "make an ONNX file of a policy of LLVM's MLGO",
     },
     "training": {
         "train": "train a policy with the compiler as the environment",

@@ -8,13 +8,29 @@ source tree.
 from __future__ import annotations
 
 from .adding import Added, compile_bitcode
-from .store import Corpus, FunctionCounts, Module, assign, home, is_corpus, names, open, place_of
+from .parquet_files import Damage, Row, Selection, stream
+from .store import (
+    Corpus,
+    FunctionCounts,
+    Module,
+    Origin,
+    assign,
+    home,
+    is_corpus,
+    names,
+    open,
+    place_of,
+)
 
 __all__ = [
     "Added",
     "Corpus",
+    "Damage",
     "FunctionCounts",
     "Module",
+    "Origin",
+    "Row",
+    "Selection",
     "assign",
     "compile_bitcode",
     "home",
@@ -22,4 +38,5 @@ __all__ = [
     "names",
     "open",
     "place_of",
+    "stream",
 ]

@@ -77,6 +77,8 @@ class Added:
     without: Counter[str] = field(default_factory=Counter)
     #: Modules by the level of their compilation, "Oz", which decides how functions are marked.
     levels: Counter[str] = field(default_factory=Counter)
+    #: Rows of Parquet files that were not wanted, or are no module that can be used, by the reason.
+    rows: Counter[str] = field(default_factory=Counter)
 
     def note(self, lines: Mapping[str, Sequence[str]]) -> None:
         """Count the lines of a recorder, by the names of their files."""
@@ -256,7 +258,18 @@ def level_of(flags: Sequence[str]) -> str:
 
 def module_of(bitcode: Path, entry: Mapping[str, Any], measure: bool) -> Module:
     """Describes a module; without a function its hash is empty."""
-    text = _run(["llvm-dis-22", "-o", "-", str(bitcode)])
+    return module_from_text(text_of(bitcode), bitcode, entry, measure)
+
+
+def text_of(bitcode: Path) -> bytearray:
+    """A module as text. InvalidModel says what llvm-dis said."""
+    return _run(["llvm-dis-22", "-o", "-", str(bitcode)])
+
+
+def module_from_text(
+    text: bytearray, bitcode: Path, entry: Mapping[str, Any], measure: bool
+) -> Module:
+    """Like `module_of`, of a module whose text is there."""
     hashed = hashlib.blake2b(_COMPILER_VERSION.sub(b"", _NAMES.sub(b"", text, 1)), digest_size=20)
     size = None
     if measure:

@@ -40,6 +40,11 @@ def module_files(corpus: Any) -> list[str]:
         if place.is_dir():
             inside = sorted(p for p in place.rglob("*") if p.suffix in SUFFIXES)
         elif place.is_file():
+            if place.suffix == ".parquet":
+                raise InvalidArgument(
+                    f"{place} is no module; `mlbridge corpus add NAME --in-place --parquet "
+                    f"{place}` makes a corpus of its rows, which is then named instead"
+                )
             inside = [place]
         else:
             raise NotFound(f"{place} is not there; expected modules or a folder of them")

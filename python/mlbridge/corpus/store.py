@@ -4,6 +4,8 @@
     mlbridge.json            says that this is a corpus, and of which version
     manifest.parquet         a row for each module, in the order in which they were added
     shards/NNNNN-XXXXXXXX.parquet    their bitcode, about 1 MiB before compression (zstd) in each
+    rows/NNNNN-XXXXXXXX.parquet      the rows of Parquet files from which a shard's modules are, and
+                             licences; there is no such shard if they are used in place
     split.json               the part of each program, if it was split
     profiles/PROGRAM.parquet counts of its functions in workloads, if it was profiled
     incoming/                what builds have left that is not in the manifest yet
@@ -24,6 +26,7 @@ import json
 import os
 import re
 import secrets
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -33,22 +36,29 @@ from urllib.parse import quote
 
 from ..claiming import claim, file_errors
 from ..errors import Busy, InvalidArgument, InvalidModel, NotFound
-from ..files import extra
 from ..outputs import replace_whole
+from ..process_runner import run_tool
 from ..reading import open_file, read_json, shortly
+from .arrow import arrow
 
 MANIFEST, SPLIT, SHARDS = "manifest.parquet", "split.json", "shards"
 FORMAT = {b"mlbridge.corpus": b"1"}
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 PROFILES, PROFILE_FORMAT = "profiles", {b"mlbridge.profile": b"1"}
 HASH = re.compile(r"[0-9a-f]{40}")
-SHARD = re.compile(r"\d{5}-[0-9a-f]{8}")
+SHARD = re.compile(r"\d{5,9}-[0-9a-f]{8}")
 INCOMING, WRAPPERS, LOCK = "incoming", "wrappers", ".lock"
 #: The folder of one addition.
 ADDITION = re.compile(r"[0-9a-f]{12}")
-_PARTIAL = re.compile(r"\.(split\.json|(manifest|\d{5}-[0-9a-f]{8})\.parquet)\.\d+-[0-9a-f]{8}")
+_PARTIAL = re.compile(r"\.(split\.json|(manifest|\d{5,9}-[0-9a-f]{8})\.parquet)\.\d+-[0-9a-f]{8}")
 #: Bytes of bitcode in a shard. Compressed together they take a fifth less than one by one.
 SHARD_BYTES = 1 << 20
+#: Rows of Parquet files, and where they are, for modules that came from such.
+ROWS, ROWS_FORMAT, IN_PLACE = "rows", {b"mlbridge.rows": b"1"}, {b"mlbridge.in-place": b"1"}
+#: Modules used in place whose rows are listed together.
+PLACED = 1000
+#: Seconds in which debug information is taken out of a module.
+STRIPPING = 600.0
 #: Seconds that a writer waits for others.
 PATIENCE = 600.0
 
@@ -61,7 +71,7 @@ class Module:
     program: str
     version: str  #: of the program; may be empty
     source: str  #: relative to where the program was built
-    language: str  #: "c" or "c++"
+    language: str  #: "c" or "c++"; from Parquet files also "rust", "swift", "julia"
     flags: tuple[str, ...]  #: of the compilation, without file names
     target: str  #: the triple
     bytes: int  #: of bitcode
@@ -96,6 +106,22 @@ class FunctionCounts(NamedTuple):
     share: float | None  #: the sum, over that of all functions of the workload
 
 
+class Origin(NamedTuple):
+    """The row of a Parquet file from which a module is, and its licence, as the file has it."""
+
+    module: str  #: the hash
+    file: str  #: absolute
+    group: int  #: the row group
+    row: int  #: in the file
+    offset: int  #: of the bitcode in the file; -1 if only decoding the row group finds it
+    size: int  #: bytes of the row's bitcode
+    digest: str  #: BLAKE2b of 20 bytes, in hexadecimal, of the row's bitcode
+    license_expression: str
+    license_source: str
+    license_files: tuple[str, ...]
+    package_source: str
+
+
 COLUMNS = [field.name for field in fields(Module)]
 
 
@@ -109,6 +135,7 @@ class Corpus:
         #: The part of each program that is in one.
         self.parts = dict(parts)
         self._last: tuple[str, dict[str, bytes]] = ("", {})
+        self._placed: tuple[str, dict[str, Origin]] = ("", {})
 
     def __len__(self) -> int:
         return len(self.modules)
@@ -151,17 +178,50 @@ class Corpus:
         return matching[0]
 
     def read(self, module: Module) -> bytes:
-        """The bitcode of a module. InvalidModel if the shard is damaged."""
+        """The bitcode of a module. InvalidModel if the shard is damaged, or if a Parquet file that
+        is used in place has changed; NotFound if one is not there."""
+        if (origin := self._in_place(module)) is not None:
+            return self._whole(module, without_debug(read_origin(origin)))
         shard, there = self._last
         if shard != module.shard:
             there = _read_shard(self.path / SHARDS / f"{module.shard}.parquet")
             self._last = (module.shard, there)
-        data = there.get(module.hash, b"")
+        return self._whole(module, there.get(module.hash, b""))
+
+    def _whole(self, module: Module, data: Any) -> bytes:
         if not isinstance(data, bytes) or len(data) != module.bytes:
             raise InvalidModel(
                 f"{self.path}: {module.name}: shard {module.shard} has not its {module.bytes} bytes"
             )
         return data
+
+    def _in_place(self, module: Module) -> Origin | None:
+        shard, origins = self._placed
+        if shard != module.shard:
+            file = self.path / ROWS / f"{module.shard}.parquet"
+            rows, in_place = _read_rows(file) if file.is_file() else ([], False)
+            origins = {origin.module: origin for origin in rows if in_place}
+            self._placed = (module.shard, origins)
+        return origins.get(module.hash)
+
+    def origins(self) -> Iterator[Origin]:
+        """The rows of Parquet files from which modules are, with their licences. A module that was
+        compiled here has none. InvalidModel if a file is damaged."""
+        hashes = {module.hash for module in self.modules}
+        for shard in dict.fromkeys(module.shard for module in self.modules):
+            file = self.path / ROWS / f"{shard}.parquet"
+            if file.is_file():
+                yield from (row for row in _read_rows(file)[0] if row.module in hashes)
+
+    def origins_of(self, modules: Iterable[Module]) -> Iterator[Origin]:
+        """Like `origins`, of some modules."""
+        return self._of(modules).origins()
+
+    def licensed(self, *expressions: str) -> Corpus:
+        """The modules from Parquet files with one of these licences, each an expression exactly as
+        the file has it: "MIT", "Apache-2.0 OR MIT"."""
+        wanted = {o.module for o in self.origins() if o.license_expression in expressions}
+        return self._of(m for m in self.modules if m.hash in wanted)
 
     def extract(self, module: Module, folder: str | os.PathLike[str] | None = None) -> Path:
         """The bitcode as FOLDER/HASH.bc, written if it is not there.
@@ -275,16 +335,6 @@ def names() -> list[str]:
 
 
 # Files
-
-
-def arrow() -> Any:
-    """pyarrow with pyarrow.parquet, which only this part of the package needs."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise NotFound(f"corpora need pyarrow: {extra('corpus')} ({error})") from None
-    return pyarrow
 
 
 def _schema() -> Any:
@@ -428,33 +478,129 @@ def parquet(table: Any) -> bytes:
     return buffer.getvalue()
 
 
-def append(path: Path, found: Iterable[tuple[Module, Path]]) -> int:
+def _rows_schema(in_place: bool) -> Any:
+    pa = arrow()
+    types = {name: pa.string() for name in Origin._fields}
+    types |= dict.fromkeys(("group", "row", "offset", "size"), pa.int64())
+    types |= {"license_files": pa.list_(pa.string())}
+    return pa.schema([*types.items()], metadata=ROWS_FORMAT | (IN_PLACE if in_place else {}))
+
+
+def _read_rows(file: Path) -> tuple[list[Origin], bool]:
+    """The rows that a file lists, and whether they are used in place. InvalidModel."""
+    table = read_table(file)
+    metadata = table.schema.metadata or {}
+    if not table.schema.equals(_rows_schema(False)) or not metadata.items() >= ROWS_FORMAT.items():
+        raise InvalidModel(f"{file}: not rows of version 1 with the columns {Origin._fields}")
+    try:
+        columns = [table[name].to_pylist() for name in Origin._fields]
+        rows = [Origin._make(row) for row in zip(*columns, strict=True)]
+        rows = [row._replace(license_files=tuple(row.license_files)) for row in rows]
+    except (TypeError, ValueError) as error:  # nulls, what is no UTF-8
+        raise InvalidModel(f"{file}: cannot be read: {shortly(error)}") from None
+    if any(None in row for row in rows):
+        raise InvalidModel(f"{file}: a row is not whole")
+    return rows, metadata.items() >= IN_PLACE.items()
+
+
+def read_origin(origin: Origin) -> bytes:
+    """The bitcode in a row of a Parquet file, as it is there. NotFound, InvalidModel."""
+    from . import parquet_files
+
+    data = b""
+    if origin.offset >= 0:
+        with open_file(origin.file) as file:
+            data = os.pread(file.fileno(), origin.size, origin.offset)
+    else:
+        data = parquet_files.read(origin.file, origin.group, [origin.row])[origin.row]
+    if digest_of(data) != origin.digest:
+        raise InvalidModel(
+            f"{origin.file}: row {origin.row} of row group {origin.group} is not what it was when "
+            "it was added; add the file again"
+        )
+    return data
+
+
+def digest_of(content: bytes) -> str:
+    """What `Origin.digest` says of a row's bitcode."""
+    return hashlib.blake2b(content, digest_size=20).hexdigest()
+
+
+def without_debug(bitcode: bytes) -> bytes:
+    """Bitcode as LLVM 22 writes it, without debug information. InvalidModel says what opt said."""
+    with tempfile.TemporaryDirectory(prefix="mlbridge-corpus-") as folder:
+        source, target = Path(folder) / "row.bc", Path(folder) / "module.bc"
+        source.write_bytes(bitcode)
+        strip(source, target)
+        return target.read_bytes()
+
+
+def strip(source: Path, target: Path, what: str = "") -> None:
+    """Write a module as LLVM 22 does, without debug information. InvalidModel says what opt
+    said."""
+    command = ["opt-22", "-strip-debug", "-passes=", str(source), "-o", str(target)]
+    try:
+        run_tool(command, timeout=STRIPPING, what=what, error=InvalidModel)
+    except NotFound:
+        raise NotFound("opt-22 is not there (Debian: llvm-22)") from None
+
+
+def digests(path: Path) -> set[bytes]:
+    """The digests of all rows of Parquet files that the corpus in a folder has."""
+    pa = arrow()
+    found: set[bytes] = set()
+    for file in (path / ROWS).glob("*.parquet"):
+        with contextlib.suppress(OSError, ValueError, pa.ArrowException):
+            column = pa.parquet.read_table(file, columns=["digest"])["digest"]
+            found.update(map(bytes.fromhex, column.to_pylist()))
+    return found
+
+
+def append(
+    path: Path,
+    found: Iterable[tuple[Module, Path]],
+    origins: Mapping[str, Origin] | None = None,
+    in_place: bool = False,
+) -> int:
     """Add modules, whose `shard` and `row` do not matter, with their files of bitcode; returns how
-    many were not there. The caller holds the lock."""
+    many were not there. The caller holds the lock.
+
+    `origins` are those of modules from Parquet files, by hash. If they are used in place, their
+    files are not read, and `bytes` must be right."""
     pa = arrow()
     modules = read_manifest(path)
     there, count = {m.hash for m in modules}, len(modules)
     shards = path / SHARDS
     _forget_left(path, {m.shard for m in modules})
-    number = max((int(m.shard[:5]) for m in modules), default=-1)
+    number = max((int(m.shard.partition("-")[0]) for m in modules), default=-1)
     waiting: list[tuple[Module, bytes]] = []
+    held = 0
 
     def write_shard() -> None:
-        nonlocal number
+        nonlocal number, held
         number += 1
         name = f"{number:05}-{secrets.token_hex(4)}"
-        columns = {"hash": [m.hash for m, _ in waiting]}
-        bitcode = pa.array([data for _, data in waiting], pa.large_binary())
-        write(shards / f"{name}.parquet", parquet(pa.table({**columns, "bitcode": bitcode})))
+        rows = [origins[m.hash]._asdict() for m, _ in waiting if origins and m.hash in origins]
+        if rows:
+            table = pa.Table.from_pylist(rows, schema=_rows_schema(in_place))
+            write(path / ROWS / f"{name}.parquet", parquet(table))
+        if not in_place:
+            columns = {"hash": [m.hash for m, _ in waiting]}
+            bitcode = pa.array([data for _, data in waiting], pa.large_binary())
+            write(shards / f"{name}.parquet", parquet(pa.table({**columns, "bitcode": bitcode})))
         for row, (m, data) in enumerate(waiting):
-            modules.append(replace(m, shard=name, row=row, bytes=len(data)))
+            size = m.bytes if in_place else len(data)
+            modules.append(replace(m, shard=name, row=row, bytes=size))
         waiting.clear()
+        held = 0
 
     for module, file in found:
         if module.hash not in there:
             there.add(module.hash)
-            waiting.append((module, file.read_bytes()))
-            if sum(len(data) for _, data in waiting) >= SHARD_BYTES:
+            data = b"" if in_place else file.read_bytes()
+            waiting.append((module, data))
+            held += len(data)
+            if held >= SHARD_BYTES or len(waiting) >= PLACED:
                 write_shard()
     if waiting:
         write_shard()
@@ -466,7 +612,8 @@ def append(path: Path, found: Iterable[tuple[Module, Path]]) -> int:
 
 def _forget_left(path: Path, listed: set[str]) -> None:
     """Delete files that a killed writer has left, and nothing else."""
-    folders = [path, *([] if (path / SHARDS).is_symlink() else [path / SHARDS])]
+    inside = [path / SHARDS, path / ROWS]
+    folders = [path, *(folder for folder in inside if not folder.is_symlink())]
     for left in (file for folder in folders for file in folder.glob("*")):
         if left.is_symlink() or not left.is_file():
             continue
@@ -479,7 +626,8 @@ def _has_bitcode(file: Path) -> bool:
     """True for a shard, which only appears when it is whole."""
     pa = arrow()
     with contextlib.suppress(OSError, ValueError, pa.ArrowException):
-        return bool(pa.parquet.read_schema(file).names == ["hash", "bitcode"])
+        names = pa.parquet.read_schema(file).names
+        return names in (["hash", "bitcode"], [*Origin._fields])
     return False
 
 
