@@ -10,7 +10,7 @@ export PATH := $(VENV)/bin:/usr/bin:/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help setup build demo test check bench nightly wheels train candidates lint format docs results deb clean
+.PHONY: help setup build demo test check bench paper nightly wheels train candidates lint format docs results deb clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo 'make test      everything that CI runs: all tests, sanitizers, linters'
 	@echo 'make check     the inner loop: build, and the unit tests that a change concerns'
 	@echo 'make bench     round trips and the cost of asking, each beside its floor'
+	@echo 'make paper     the evaluation of the CC 2024 paper, redone: docs/evaluation.md (three hours)'
 	@echo 'make wheels    wheels for other machines, in build/wheels/dist (docs/installing.md)'
 	@echo 'make nightly   hours of longer campaigns: what tests sample, LLVM 19, trainers, fuzzers, soaks'
 	@echo 'make train     ARGS="phase-ordering --corpus DIR -o DIR": mlbridge train, with PyTorch and Ray in build/venv-train'
@@ -59,6 +60,11 @@ candidates: build
 bench: build
 	@$(PYTHON) tools/cmake_build.py bench
 	@$(PYTHON) bench/run.py $(ARGS)
+
+paper: build
+	@$(PYTHON) tools/cmake_build.py bench
+	@$(PYTHON) tools/cmake_build.py dev
+	@$(PYTHON) -m experiments.paper.run $(ARGS)
 
 wheels: build
 	@$(PYTHON) tools/wheels.py $(ARGS)

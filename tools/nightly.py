@@ -192,6 +192,17 @@ def demo(log: Path, _: float) -> bool:
     return run(log, PYTHON, ROOT / "demo/run.py", "--all-engines", "--output", RESULTS / "demo")
 
 
+def paper(log: Path, _: float) -> bool:
+    """The evaluation of the paper in its short form: every table and figure, of small inputs."""
+    if build("bench", []) != 0 or build("dev", []) != 0:
+        return False
+    page = RESULTS / "paper" / "evaluation.md"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    command: list[str | Path] = [PYTHON, "-m", "experiments.paper.run", "--short", "--again"]
+    made = run(log, *command, "--page", page, seconds=2 * HOURS)
+    return made and "Not measured" not in page.read_text()
+
+
 def own_builds(log: Path, _: float) -> bool:
     """Real programs by their own build systems, also with the server killed in between."""
     command = [sys.executable, "-m", "experiments.own_builds"]
@@ -291,6 +302,7 @@ CAMPAIGNS: dict[str, tuple[Campaign, float]] = {
     "thread-soak": (thread_soak, 0.1),
     "demo": (demo, 0.0),
     "own-builds": (own_builds, 0.15),
+    "paper": (paper, 0.0),
     "links": (links, 0.0),
     "loop-distribution": (loop_distribution, 0.05),
     "register-allocation": (register_allocation, 0.05),

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Seconds to compile the same modules with the same policy, asked in every way that there is.
 
-    run.py [--model FILE.onnx] [--modules N] [--sizes N] [--rounds N]
+    run.py [--set NAME] [--model FILE.onnx] [--modules N] [--sizes N] [--rounds N]
 
 `stock` is plain -Oz, the floor. `environment` steps the Gymnasium environment and asks ONNX Runtime
 in Python, as a gym is deployed; `a process each` starts llvm-ir2vec and opt for each step, which is
 how the published POSET-RL began, without the time of its model. The others are stock clang with the
 plugin. Then `--sizes` modules are compiled once with and once without the policy, for their bytes
-of code. Writes build/experiments/deployment.json. The first run fetches and compiles the 17
-programs of test-A, which takes some minutes.
+of code. Writes build/experiments/deployment.json, also with the seconds of each program's modules.
+The first run fetches and compiles the 17 programs of test-A, which takes some minutes.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class Deployment:
             "stock": of_all[0],
             "policy": of_all[1],
             "over_oz": ratio.as_json(),
+            "shown": str(ratio),
             "programs": by_program,
         }
 
@@ -154,13 +155,15 @@ class Deployment:
 def main() -> int:
     """Measure, write, print."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    arguments.add_argument("--set", default="test-A", help="a set of programs, or one of them")
     arguments.add_argument("--model", type=Path, default=ROOT / "models/poset-rl/policy.onnx")
     arguments.add_argument("--modules", type=int, default=24)
     arguments.add_argument("--sizes", type=int, default=200)
     arguments.add_argument("--rounds", type=int, default=3)
     options = arguments.parse_args()
-    found = sorted(extracted("test-A"), key=lambda pair: (pair[0].bytes, pair[0].name))
-    sample = random.Random(1).sample(found, max(options.modules, options.sizes))
+    found = sorted(extracted(options.set), key=lambda pair: (pair[0].bytes, pair[0].name))
+    most = min(len(found), max(options.modules, options.sizes))
+    sample = random.Random(1).sample(found, most)
     modules = [path for _, path in sample[: options.modules]]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlbridge-bench-")))
@@ -184,13 +187,21 @@ def main() -> int:
         }.items():
             ways[name] = deployed.with_plugin(uri)
         seconds: dict[str, list[float]] = {name: [] for name in ways}
+        programs = {path: module.program for module, path in sample[: options.modules]}
+        by_program: dict[str, dict[str, list[float]]] = {
+            program: {name: [] for name in ways} for program in sorted(set(programs.values()))
+        }
         with tqdm(total=options.rounds * len(ways), desc="deployment", unit="turn") as bar:
             for _ in range(options.rounds):
                 for name, way in ways.items():
-                    start = time.perf_counter()
+                    taken = dict.fromkeys(by_program, 0.0)
                     for module in modules:
+                        start = time.perf_counter()
                         way(module)
-                    seconds[name].append(time.perf_counter() - start)
+                        taken[programs[module]] += time.perf_counter() - start
+                    seconds[name].append(sum(taken.values()))
+                    for program, one in taken.items():
+                        by_program[program][name].append(one)
                     bar.update()
         sizes = deployed.sizes(sample[: options.sizes])
     rows: list[dict[str, Any]] = [
@@ -205,18 +216,26 @@ def main() -> int:
     ]
     steps = sum(len(order) for order in deployed.orders.values())
     REPORT.parent.mkdir(parents=True, exist_ok=True)
-    report = {"modules": len(modules), "steps": steps, "ways": rows, "sizes": sizes}
+    report = {
+        "modules": len(modules),
+        "steps": steps,
+        "ways": rows,
+        "sizes": sizes,
+        "programs": {
+            program: {name: round(statistics.median(taken), 3) for name, taken in ways_.items()}
+            for program, ways_ in by_program.items()
+        },
+    }
     REPORT.write_text(json.dumps(report, indent=1) + "\n")
-    over = sizes["over_oz"]
     text = section(
         REPORT,
         "Compiling with a policy (`experiments/deployment/run.py`)",
-        f"{len(modules)} modules of test-A, {steps} decisions of a policy of POSET-RL, the"
+        f"{len(modules)} modules of {options.set}, {steps} decisions of a policy of POSET-RL, the"
         " same ones in every way. `a process each` starts an embedder and opt for each step,"
         " `environment` is the Gymnasium environment with ONNX Runtime in Python. Medians of"
-        f" rounds. Code of {sizes['modules']} modules of {over['count']} programs:"
+        f" rounds. Code of {sizes['modules']} modules of {len(sizes['programs'])} programs:"
         f" {sizes['policy']} bytes against {sizes['stock']} with -Oz; geometric mean of the"
-        f" programs {over['mean']:.3f} [{over['low']:.3f}, {over['high']:.3f}].",
+        f" programs {sizes['shown']}.",
         rows,
     )
     print(f"{len(modules)} modules, {steps} steps\n\n{text}")
