@@ -12,6 +12,7 @@ what the plugins ask:
 - `discount`, `reward` and `step_type`, which TF-Agents adds and LLVM leaves at zero, are zeros.
 - Inputs on which the decision does not depend are gone, so that nobody computes them.
 - Bucketize, which ONNX lacks, is comparisons and a sum: the same numbers, also for NaN.
+- ArgMax passes over NaN, as TensorFlow's does.
 - Inputs without a batch, as LLVM's scripts for tests make them, get one.
 
 Prints a line of JSON: inputs, what was left out. Exits with 1, and says why on stderr, if the
@@ -92,6 +93,7 @@ def adapt(model: Any, name: str) -> dict[str, Any]:
     if problems:
         raise Problem(f"LLVM 22's {name} cannot ask this model:\n  " + "\n  ".join(problems))
     _replace_bucketize(graph)
+    _pass_over_nan(model)
     left_out = _drop_unused(model, set(ADDED))
     for value in graph.input:
         _shape_input(graph, value, wanted.inputs[value.name])
@@ -189,6 +191,30 @@ def _replace_bucketize(graph: Any) -> None:
             make("MatMul", [f"{own}/4", f"{own}/counts"], [f"{own}/5"], f"{own}/sum"),
             make("Cast", [f"{own}/5"], [node.output[0]], f"{own}/bucket", to=to.INT32),
         ]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _pass_over_nan(model: Any) -> None:
+    """TensorFlow's ArgMax passes over NaN. ONNX says nothing of it, and engines differ."""
+    import numpy as np
+    import onnx
+
+    graph, nodes = model.graph, []
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    kinds = {v.name: _type_of(v)[0] for v in (*inferred.value_info, *inferred.input)}
+    for number, node in enumerate(graph.node):
+        if node.op_type == "ArgMax" and kinds.get(node.input[0], "float32") == "float32":
+            own, scores = f"{node.name or 'ArgMax'}/{number}", node.input[0]
+            least = onnx.numpy_helper.from_array(np.array(-np.inf, np.float32), f"{own}/least")
+            graph.initializer.append(least)
+            make = onnx.helper.make_node
+            nodes += [
+                make("IsNaN", [scores], [f"{own}/0"], f"{own}/nan"),
+                make("Where", [f"{own}/0", least.name, scores], [f"{own}/1"], f"{own}/scores"),
+            ]
+            node.input[0] = f"{own}/1"
+        nodes.append(node)
     del graph.node[:]
     graph.node.extend(nodes)
 
