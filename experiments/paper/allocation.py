@@ -12,6 +12,7 @@ seconds of whole compilations and those of asking, medians of rounds.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import statistics
 import sys
@@ -29,7 +30,8 @@ from programs.corpus import extracted
 
 sys.path[:0] = [str(ROOT / part) for part in ("bench", "bench/ask", "tests/shared")]
 from agents import answering  # noqa: E402
-from registers import NETWORKS, compiled, prepared  # noqa: E402
+
+registers: Any = importlib.import_module("registers")
 
 WAYS = ("stock", "grpc", "onnx", "native")
 
@@ -56,18 +58,18 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             seconds: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
             with tempfile.TemporaryDirectory(prefix="mlbridge-allocation-") as made:
                 folder = Path(made)
-                files = prepared(paths, folder)
+                files = registers.prepared(paths, folder)
                 for at in range(options.rounds):
                     for way in WAYS[:: 1 if at % 2 else -1]:
                         own = folder / f"{way}-{at}"
                         own.mkdir()
                         if way == "stock":
-                            parts = [compiled(file, folder) for file in files]
+                            parts = [registers.compiled(file, folder) for file in files]
                         else:
-                            with answering(way, NETWORKS, own) as uri:
+                            with answering(way, registers.NETWORKS, own) as uri:
                                 asks = ["-load", plugin, f"-register-allocation-model={uri}"]
                                 asks.append("-register-allocation-on-failure=fail")
-                                parts = [compiled(file, folder, *asks) for file in files]
+                                parts = [registers.compiled(file, folder, *asks) for file in files]
                         seconds[way].append(
                             {part: sum(one[part] for one in parts) for part in ("whole", "asking")}
                         )
