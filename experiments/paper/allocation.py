@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import statistics
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from typing import Any
 from tqdm import tqdm
 
 import mlbridge.files
-from mlbridge.outputs import write_whole
+from experiments.paper.command import keep, parser_of
 from programs.catalog import ROOT
 from programs.corpus import extracted
 
@@ -86,20 +85,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--set", default="test-A", help="a set of programs, or one of them")
+    parser = parser_of(__doc__, "test-A")
     parser.add_argument("--files", type=int, default=8, help="of a program, at most")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     found = measure(options)
     for name, ways in found.items():
         asking = ways["grpc"]["asking"] / max(ways["native"]["asking"], 1e-9)
         whole = ways["grpc"]["whole"] / ways["native"]["whole"]
         print(f"{name}: over gRPC, asking takes {asking:.1f} times as long, compiling {whole:.2f}")
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(options.output, json.dumps(found, indent=1).encode() + b"\n")
+    keep(found, options.output)
     return 0
 
 
