@@ -68,7 +68,7 @@ def compiled(models: list[Path], folder: Path) -> Iterator[str]:
     """The models ahead of time, as shared objects."""
     for model in models:
         made = folder / f"{model.stem}.so"
-        command = [sys.executable, "-m", "mlbridge", "aot", model, "-o", made]
+        command = [sys.executable, "-m", "mlbridge", "aot", str(model), "-o", str(made)]
         subprocess.run(command, check=True, cwd=ROOT)
         yield f"aot:{made}"
 
@@ -107,7 +107,8 @@ def main() -> int:
         for runner, (kind, serdes) in SERVED.items():
             bar.set_postfix_str(runner)
             passes = JSON_SWEEPS if serdes == "json" else SWEEPS
-            askers, servers = {}, []
+            askers = {}
+            servers: list[int] = []
             with ExitStack() as stack:
                 for client in CLIENTS:
                     place = f"{kind}:{folder}/{len(servers)}-{kind}-{serdes}"

@@ -81,7 +81,7 @@ nitpick_ignore_regex = [
         r"(enum|builtins|datetime|timedelta|random|ndarray|NDArray|ArrayLike|DTypeLike|Any|Self)\b.*",
     ),
     (r"py:.*", r"(contextlib|gymnasium)\b.*"),
-    (r"py:.*", r"(mlbridge\.[\w.]+\.)?(T|Task|Result|_\w+)(\.\w+)?"),
+    (r"py:.*", r"(mlbridge\.[\w.]+\.)?(T|Value|Task|Result|_\w+)(\.\w+)?"),
     # Described where they are made, or in a guide.
     (r"py:.*", r"Compiler(AEC|Parallel|MultiAgent)|mlbridge\.(gym|corpus)\.\w+\.\w+"),
     (r"(c|cpp):.*", r".*"),

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,8 +23,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from mlbridge.outputs import write_whole
-from programs.corpus import extracted
+from experiments.paper.command import keep, modules_of, parser_of
 
 ALGORITHMS = ("ppo", "appo", "a2c", "dqn")
 
@@ -50,28 +48,20 @@ def tuned(algorithm: str, modules: Path, folder: Path, options: argparse.Namespa
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--set", default="training", help="a set of programs, or one of them")
+    parser = parser_of(__doc__, "training")
     parser.add_argument("--modules", type=int, default=64)
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="mlbridge-algorithms-") as name:
-        modules = Path(name) / "modules"
-        modules.mkdir()
-        listed = sorted(extracted(options.set), key=lambda pair: (pair[0].bytes, pair[0].name))
-        for _, path in listed[:: max(1, len(listed) // options.modules)]:
-            shutil.copy(path, modules)
+        modules = modules_of(options.set, options.modules, Path(name))
         for algorithm in tqdm(ALGORITHMS, desc="algorithms"):
             began = time.monotonic()
             best = tuned(algorithm, modules, Path(name) / algorithm, options)
             found[algorithm] = {"seconds": round(time.monotonic() - began), "best": best}
             print(f"{algorithm}: {json.dumps(best)[:200]}", flush=True)
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(options.output, json.dumps(found, indent=1).encode() + b"\n")
+    keep(found, options.output)
     return 0
 
 

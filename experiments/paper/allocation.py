@@ -12,7 +12,7 @@ seconds of whole compilations and those of asking, medians of rounds.
 from __future__ import annotations
 
 import argparse
-import json
+import importlib
 import statistics
 import sys
 import tempfile
@@ -23,13 +23,14 @@ from typing import Any
 from tqdm import tqdm
 
 import mlbridge.files
-from mlbridge.outputs import write_whole
+from experiments.paper.command import keep, parser_of
 from programs.catalog import ROOT
 from programs.corpus import extracted
 
 sys.path[:0] = [str(ROOT / part) for part in ("bench", "bench/ask", "tests/shared")]
 from agents import answering  # noqa: E402
-from registers import NETWORKS, compiled, prepared  # noqa: E402
+
+registers: Any = importlib.import_module("registers")
 
 WAYS = ("stock", "grpc", "onnx", "native")
 
@@ -56,18 +57,18 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             seconds: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
             with tempfile.TemporaryDirectory(prefix="mlbridge-allocation-") as made:
                 folder = Path(made)
-                files = prepared(paths, folder)
+                files = registers.prepared(paths, folder)
                 for at in range(options.rounds):
                     for way in WAYS[:: 1 if at % 2 else -1]:
                         own = folder / f"{way}-{at}"
                         own.mkdir()
                         if way == "stock":
-                            parts = [compiled(file, folder) for file in files]
+                            parts = [registers.compiled(file, folder) for file in files]
                         else:
-                            with answering(way, NETWORKS, own) as uri:
+                            with answering(way, registers.NETWORKS, own) as uri:
                                 asks = ["-load", plugin, f"-register-allocation-model={uri}"]
                                 asks.append("-register-allocation-on-failure=fail")
-                                parts = [compiled(file, folder, *asks) for file in files]
+                                parts = [registers.compiled(file, folder, *asks) for file in files]
                         seconds[way].append(
                             {part: sum(one[part] for one in parts) for part in ("whole", "asking")}
                         )
@@ -84,20 +85,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--set", default="test-A", help="a set of programs, or one of them")
+    parser = parser_of(__doc__, "test-A")
     parser.add_argument("--files", type=int, default=8, help="of a program, at most")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     found = measure(options)
     for name, ways in found.items():
         asking = ways["grpc"]["asking"] / max(ways["native"]["asking"], 1e-9)
         whole = ways["grpc"]["whole"] / ways["native"]["whole"]
         print(f"{name}: over gRPC, asking takes {asking:.1f} times as long, compiling {whole:.2f}")
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(options.output, json.dumps(found, indent=1).encode() + b"\n")
+    keep(found, options.output)
     return 0
 
 

@@ -10,16 +10,13 @@ process that a server is, the test shows that the runner works as said.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from mlbridge.outputs import write_whole
+from experiments.paper.command import keep, parser_of
 from programs.catalog import ROOT
 
 RUNNERS = ("grpc", "local", "onnx", "native", "aot")
@@ -88,14 +85,7 @@ def passed(test: str) -> str:
     """How many tests passed; the end of the output if one didn't, or none ran."""
     if test.startswith("ctest:"):
         name = re.escape(test.removeprefix("ctest:"))
-        suite, _, case = name.rpartition("\\.")
-        command = [
-            "ctest",
-            "--test-dir",
-            str(BUILD),
-            "-R",
-            f"{suite}(/\\d+)?\\.{case}|{suite}\\.{case}",
-        ]
+        command = ["ctest", "--test-dir", str(BUILD), "-R", name]
         pattern = r"tests passed, 0 tests failed out of (\d+)"
     else:
         command = [sys.executable, "-m", "pytest", "-q", "-n", "2", str(ROOT / test)]
@@ -119,8 +109,7 @@ def rows(results: dict[str, str]) -> Iterable[dict[str, Any]]:
 
 def main(arguments: list[str]) -> int:
     """Command line; 1 if a test failed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
+    parser = parser_of(__doc__)
     options = parser.parse_args(arguments)
     results: dict[str, str] = {}
     for said in SAID.values():
@@ -129,9 +118,7 @@ def main(arguments: list[str]) -> int:
                 results[test] = passed(test)
                 print(f"{test}: {results[test]}", flush=True)
     found = {"tests": results, "rows": list(rows(results))}
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(options.output, json.dumps(found, indent=1).encode() + b"\n")
+    keep(found, options.output)
     return 0 if all(result.endswith("passed") for result in results.values()) else 1
 
 

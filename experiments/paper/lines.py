@@ -9,13 +9,10 @@ They stand between marks, [NAME] and [/NAME]; lines that are blank or only comme
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import sys
-from pathlib import Path
 
-from mlbridge.outputs import write_whole
+from experiments.paper.command import keep, parser_of
 from programs.catalog import ROOT
 
 #: The source of a pass and the mark of its lines.
@@ -37,17 +34,14 @@ def counted(text: str, mark: str) -> int:
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
+    parser = parser_of(__doc__)
     options = parser.parse_args(arguments)
     found = {
         name: counted((ROOT / source).read_text(), mark) for name, (source, mark) in PASSES.items()
     }
     for name, lines in found.items():
         print(f"{name}: {lines}")
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(options.output, json.dumps(found, indent=1).encode() + b"\n")
+    keep(found, options.output)
     return 0
 
 

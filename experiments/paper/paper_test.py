@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.paper import lines, page, run
+from programs.catalog import ROOT
 
 SECONDS = {"1": 8.0, "2": 4.0}
 WAYS = {"environment": 4.0, "onnx": 2.0, "native": 1.0}
@@ -96,8 +97,7 @@ def test_a_step_is_done_once_for_a_commit(tmp_path: Path, monkeypatch: pytest.Mo
 
 def sources() -> list[tuple[str, tuple[str, str]]]:
     return [
-        (name, ((run.ROOT / source).read_text(), mark))
-        for name, (source, mark) in lines.PASSES.items()
+        (name, ((ROOT / source).read_text(), mark)) for name, (source, mark) in lines.PASSES.items()
     ]
 
 

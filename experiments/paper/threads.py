@@ -13,7 +13,6 @@ of rounds in which all take turns.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -28,7 +27,7 @@ from typing import Any
 from tqdm import tqdm
 
 import mlbridge.files
-from mlbridge.outputs import write_whole
+from experiments.paper.command import keep, parser_of
 from programs.catalog import ROOT
 from programs.corpus import extracted
 
@@ -124,19 +123,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--set", default="test-A", help="a set of programs, or one of them")
+    parser = parser_of(__doc__, "test-A")
     parser.add_argument("--programs", type=int, default=6)
     parser.add_argument("--threads", type=int, nargs="+", default=list(THREADS))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     found = measure(options)
     for way, by in found["seconds"].items():
         print(way, " ".join(f"{threads}: {taken:.2f} s" for threads, taken in by.items()))
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(options.output, json.dumps(found, indent=1).encode() + b"\n")
+    keep(found, options.output)
     return 0
 
 

@@ -13,7 +13,6 @@ FILE gets the steps a second of each, and how the seconds add up.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
@@ -24,13 +23,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
+from experiments.paper.command import keep, parser_of
 from mlbridge import files
 from mlbridge.gym import PhaseOrdering
-from mlbridge.outputs import write_whole
 from programs.catalog import ROOT
 from programs.corpus import extracted
 
@@ -103,11 +101,9 @@ def passes_alone(modules: list[Path], sequence: list[int]) -> float:
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--set", default="validation", help="a set of programs, or one of them")
+    parser = parser_of(__doc__, "validation")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--modules", type=int, default=11)
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     listed = sorted(extracted(options.set), key=lambda pair: (pair[0].bytes, pair[0].name))
     modules = [path for _, path in random.Random(1).sample(listed, options.modules)]
@@ -142,10 +138,7 @@ def main(arguments: list[str]) -> int:
     rates["passes alone"] = round(passes_alone(modules, sequence), 2)
     for name, rate in rates.items():
         print(f"{name}: {rate} steps a second")
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        found: dict[str, Any] = {"steps": options.steps, "rates": rates, "curves": curves}
-        write_whole(options.output, json.dumps(found, indent=1).encode() + b"\n")
+    keep({"steps": options.steps, "rates": rates, "curves": curves}, options.output)
     return 0
 
 

@@ -10,9 +10,7 @@ function. The first iteration, which imitates, isn't counted.
 
 from __future__ import annotations
 
-import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,8 +19,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from mlbridge.outputs import write_whole
-from programs.corpus import extracted
+from experiments.paper.command import keep, modules_of, parser_of
 
 
 def trained(workers: int, modules: Path, folder: Path, steps: int) -> dict[str, Any]:
@@ -50,27 +47,19 @@ def trained(workers: int, modules: Path, folder: Path, steps: int) -> dict[str, 
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--set", default="training", help="a set of programs, or one of them")
+    parser = parser_of(__doc__, "training")
     parser.add_argument("--modules", type=int, default=24)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--steps", type=int, default=12000)
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="mlbridge-workers-") as name:
-        modules = Path(name) / "modules"
-        modules.mkdir()
-        listed = sorted(extracted(options.set), key=lambda pair: (pair[0].bytes, pair[0].name))
-        for _, path in listed[:: max(1, len(listed) // options.modules)]:
-            shutil.copy(path, modules)
+        modules = modules_of(options.set, options.modules, Path(name))
         for workers in tqdm(options.workers, desc="workers"):
             one = trained(workers, modules, Path(name) / f"{workers}", options.steps)
             found[str(workers)] = one
             print(f"{workers} workers: {one}", flush=True)
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(options.output, json.dumps(found, indent=1).encode() + b"\n")
+    keep(found, options.output)
     return 0
 
 

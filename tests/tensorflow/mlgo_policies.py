@@ -10,6 +10,7 @@ Bucketize, x, x*x, sqrt(x) and the z-score, an embedding of the stages. TensorFl
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import sys
 from pathlib import Path
@@ -19,8 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 sys.path.insert(0, sys.argv[3])
-from saved_model import OPTIMIZATIONS
-
+OPTIMIZATIONS: Any = importlib.import_module("saved_model").OPTIMIZATIONS
 INLINER = OPTIMIZATIONS["inliner"].inputs
 EVICTION = OPTIMIZATIONS["regalloc-eviction"].inputs
 QUANTILES = 200
@@ -163,7 +163,8 @@ def write(folder: Path, name: str, policy: Any, draw: Any, count: int) -> None:
         decided.append(answer.numpy())
         top = np.sort(evaluate(given).numpy().ravel())
         ahead.append(top[-1] - top[-2])
-    np.savez(folder / f"{name}.npz", decided=np.stack(decided), ahead=ahead, **together)
+    arrays: dict[str, Any] = {"decided": np.stack(decided), "ahead": np.array(ahead), **together}
+    np.savez(folder / f"{name}.npz", **arrays)
 
 
 def main() -> None:

@@ -67,7 +67,7 @@ def test_bucketize_counts_the_boundaries_that_are_reached(shape: Any, tmp_path: 
     ask = native(tmp_path / "p.onnx")
     for given in (-4, -3, -1, 0, 1, 6, 7, 8, 2**31 - 1, 2**31, 2**40):
         feed = {"cost_estimate": np.array([given])}
-        expected = np.searchsorted(np.float32(boundaries), np.float32(given), side="right")
+        expected = np.searchsorted(np.array(boundaries, np.float32), np.float32(given), "right")
         assert session.run(None, feed)[0] == ask(feed) == [expected], given
 
 

@@ -99,6 +99,19 @@ def test_a_search(module: Path, tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.training
+def test_a_search_with_appo(module: Path, tmp_path: Path) -> None:
+    """Its learner, a process of its own, needs room beside the trial."""
+    command = [sys.executable, "-m", "mlbridge", "tune", "phase-ordering", "-o", str(tmp_path)]
+    command += ["--corpus", str(module), "--algorithm", "appo", "--search", "lr=1e-5..1e-3"]
+    command += ["--steps", "600", "--trials", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    (best,) = json.loads((tmp_path / "best.json").read_text())
+    assert best["reward"] is not None and (tmp_path / "policy.onnx").exists()
+
+
+@pytest.mark.nightly
+@pytest.mark.training
 def test_a_search_whose_trials_fail(module: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -4,12 +4,14 @@
 #include "versions/clone_module.h"
 #include "versions/target_triple.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -48,6 +50,20 @@ static void forgetFiles(TargetMachine &TM) {
   TM.Options.MCOptions.AsSecureLogFile.clear();
 }
 
+/// A string of the assembler's.
+static void printString(StringRef Text, raw_ostream &Out) {
+  Out << '"';
+  for (const char C : Text) {
+    if (C == '"' || C == '\\')
+      Out << '\\' << C;
+    else if (isPrint(C))
+      Out << C;
+    else
+      Out << format("\\%03o", uint8_t(C));
+  }
+  Out << '"';
+}
+
 /// For DWARF 5: the file of the first compile unit, which the assembler's line table begins with.
 /// Otherwise it makes a table of version 4, without checksums, as LLVM prints no such file where a
 /// module has several compile units.
@@ -55,11 +71,10 @@ static void printRootFile(const Module &M, raw_ostream &Out) {
   if (M.getDwarfVersion() < 5 || M.debug_compile_units().empty())
     return;
   const DIFile *File = (*M.debug_compile_units_begin())->getFile();
-  Out << "\t.file\t0 \"";
-  printEscapedString(File->getDirectory(), Out);
-  Out << "\" \"";
-  printEscapedString(File->getFilename(), Out);
-  Out << '"';
+  Out << "\t.file\t0 ";
+  printString(File->getDirectory(), Out);
+  Out << ' ';
+  printString(File->getFilename(), Out);
   if (const auto Sum = File->getChecksum(); Sum && Sum->Kind == DIFile::CSK_MD5)
     Out << " md5 0x" << Sum->Value;
   Out << '\n';

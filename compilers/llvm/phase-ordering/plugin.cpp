@@ -149,11 +149,11 @@ static bool choosePasses(Module &M, ModuleAnalysisManager &MAM, const Pipeline &
   if (!firstDefinition(M))
     return false;
   if (!Level.empty() && !Given->wants(Level)) {
-    const std::string Is =
-        Begins.isLink() ? "less than 95 % of its code was compiled at -Oz or -Os, so its level is -"
-                        : "-";
-    remarkLeftAlone(M, Is + Level.str() + (Begins.isLink() ? ", not" : " is not") +
-                           " one of the levels " + Given->Levels + " (-phase-ordering-levels)");
+    std::string Why = "-" + Level.str() + " is not one of the levels " + Given->Levels +
+                      " (-phase-ordering-levels)";
+    if (Begins.isLink())
+      Why += ", as less than 95 % of the code was compiled at -Oz or -Os";
+    remarkLeftAlone(M, Why);
     return false;
   }
   if (const std::string Why = untouchable(M); !Why.empty()) {

@@ -216,6 +216,8 @@ def add(options: argparse.Namespace) -> int:
         raise UsageError(f"--{stated[0].replace('_', '-')} is for --parquet")
     if options.parquet is not None and (options.program or options.version):
         raise UsageError("--program and --version are not for --parquet: rows name their packages")
+    if options.parquet is not None and options.ray:
+        raise UsageError("--ray is not for --parquet, whose rows are read here")
     program, version = options.program, options.version
     here = program or os.path.basename(os.getcwd()) or "program"
     finishing = {
@@ -239,7 +241,7 @@ def add(options: argparse.Namespace) -> int:
             added = adding.embedded(place, files, here, version, **finishing)
         elif options.parquet is not None:
             called = "the files"
-            added = _parquet(place, options, finishing)
+            added = _parquet(place, options)
         else:
             debian = options.debian is not None
             collect = packages.debian if debian else packages.pypi
@@ -277,7 +279,7 @@ def add(options: argparse.Namespace) -> int:
     raise CommandError(f"nothing of {called} was recorded: {advice(added, options)}")
 
 
-def _parquet(place: Path, options: argparse.Namespace, finishing: Mapping[str, Any]) -> Any:
+def _parquet(place: Path, options: argparse.Namespace) -> Any:
     from ..corpus import parquet_adding
 
     def words(text: str | None) -> tuple[str, ...]:
@@ -292,7 +294,8 @@ def _parquet(place: Path, options: argparse.Namespace, finishing: Mapping[str, A
     )
     return parquet_adding.parquet(
         place, options.parquet, selection,
-        targets=words(options.target), in_place=options.in_place, **finishing,
+        targets=words(options.target), in_place=options.in_place,
+        jobs=options.jobs, measure=options.measure, progress=not options.json,
     )  # fmt: skip
 
 

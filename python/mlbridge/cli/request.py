@@ -18,6 +18,9 @@ from .models import shipped_model, stated_models
 MOST_EFFORT = 100
 #: What stands for several optimizations and --lto.
 COMBINATIONS = {"smallest": (("phase-ordering",), "full")}
+#: Models that a module of a link may name, as phase-ordering's options.cpp has them: they load no
+#: code.
+IN_OBJECTS = ("candidates", "native", "function", "unix", "shm", "pipe", "grpc")
 GOALS = ("O2-speed", "Os-size", "Oz-size")
 #: Those that load plugins, without their versions.
 PROGRAMS = {"llvm": ("clang", "clang++"), "gcc": ("gcc", "g++"), "mlir": ("mlir-opt",)}
@@ -301,7 +304,7 @@ def must_be_data(query: Query, lto: str | None) -> None:
     if not (lto and query.optimization.link):
         return
     for scheme in query.schemes:
-        if scheme not in ("candidates", "native", "function", "unix", "shm", "pipe", "grpc"):
+        if scheme not in IN_OBJECTS:
             raise UsageError(
                 f"--lto: objects may name no {scheme}: model, which loads code; give native: and "
                 "the file, a server, or --effort 1 or more"

@@ -25,12 +25,12 @@ from ..process_runner import run, run_tool
 from ..profdata import Counts, Key
 from . import record as recorder
 from .adding import wrappers
+from .arrow import arrow
 from .store import (
     WRAPPERS,
     Corpus,
     FunctionCounts,
     Module,
-    arrow,
     lock,
     read_profile,
     write_profile,

@@ -145,8 +145,11 @@ def search(
     except ImportError as error:
         raise NotFound(f"tuning needs {extra('train')} ({error})") from None
     space = {name: drawn_from(text) for name, text in drawn.items()}
-    for possible in every(settings, space):
-        check(possible)
+    possible = every(settings, space)
+    for one_of in possible:
+        check(one_of)
+    # APPO learns in a process of its own.
+    cpus = 2 if any(one_of.algorithm == "appo" for one_of in possible) else 1
     make(settings.environment, settings.options).close()
     stated = {**asdict(settings), "search": dict(drawn), "trials": trials, "at_once": at_once}
     path = path.resolve()
@@ -170,12 +173,15 @@ def search(
 
         owns = not ray.is_initialized()
         if owns:
-            connect(address, at_once)
-        kept_by = collector(path / TRIALS) if address else None
+            connect(address, at_once * cpus)
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # the rows say why a trial failed
         try:
+            kept_by = collector(path / TRIALS) if address else None
             if address:
                 check_nodes(needs_of(settings))
+            placed = tune.with_resources(
+                trainable, tune.PlacementGroupFactory([{"CPU": 1.0}] * cpus)
+            )
             # Beyond the last step, or it would end trials before they have written their policy.
             most = 4 * settings.steps
             scheduler = ASHAScheduler(
@@ -187,7 +193,7 @@ def search(
             )  # fmt: skip
             if state.exists():
                 tuner = tune.Tuner.restore(
-                    str(state), trainable, resume_unfinished=True, restart_errored=True,
+                    str(state), placed, resume_unfinished=True, restart_errored=True,
                     param_space=space,
                 )  # fmt: skip
             else:
@@ -199,7 +205,7 @@ def search(
                     # A trial that has failed by itself fails again at once.
                     failure_config=tune.FailureConfig(max_failures=3 if address else 0),
                 )
-                tuner = tune.Tuner(trainable, param_space=space, tune_config=config,
+                tuner = tune.Tuner(placed, param_space=space, tune_config=config,
                                    run_config=tune_run)  # fmt: skip
             results = list(tuner.fit())
         finally:

@@ -8,6 +8,8 @@ import re
 
 from stock import ROOT, Compiler
 
+from mlbridge.cli.request import IN_OBJECTS
+
 HERE = ROOT / "compilers/llvm/phase-ordering"
 README = (HERE / "README.md").read_text()
 
@@ -42,3 +44,9 @@ def test_the_built_in_actions_are_small_groups() -> None:
         assert 1 <= len(passes) <= 15, action["name"]
         assert "default<" not in action["passes"] and "attributor" not in action["passes"]
         assert "instcombine" not in passes, "verifies its fixpoint and aborts"
+
+
+def test_objects_may_name_what_the_command_lets_them() -> None:
+    source = (HERE / "options.cpp").read_text()
+    (listed,) = re.findall(r"StringLiteral Data\[\] = {(.*?)};", source, re.DOTALL)
+    assert re.findall(r'"(\w+)"', listed) == list(IN_OBJECTS)
