@@ -232,8 +232,9 @@ typedef struct mlb_transport {
   mlb_code (*call)(void *connection, mlb_string method, const uint8_t *request,
                    uint64_t request_size, uint64_t left, mlb_buffer *reply, mlb_error *error);
   /* The most servers that connect may reach at this place: each call reaches the next one of those
-   * that are there. 1 without this function. */
-  uint32_t (*servers)(mlb_string place);
+   * that are there. 1 without this function. Names are looked up for as long as `left`, in
+   * nanoseconds; with 0, or if that fails, a guess that is not too low. */
+  uint32_t (*servers)(mlb_string place, uint64_t left);
   /* The address of the server that a connection from connect reached, of those; empty if it is not
    * known. */
   void (*peer)(void *connection, mlb_string *peer);

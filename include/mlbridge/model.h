@@ -104,8 +104,11 @@ public:
   /// Dynamic caller output takes any length of the model, and a model may have one additional
   /// leading (batch) dimension, of 1 or Dynamic. Caller inputs that the model does not know get a
   /// buffer that nobody reads, so that a model may know less than the compiler. Otherwise Mismatch;
-  /// the message names both sides. Copies of this Model, and Runners, stay as they are. Must not
-  /// run concurrently with other calls on this Model.
+  /// the message names both sides. If the address stands for several servers, of which some may
+  /// have another model while they are replaced, opens the model at one after another until one
+  /// fits where the metadata that was read is the same; for as long as the deadline of opening, but
+  /// no longer than 30 s. Copies of this Model, and Runners, stay as they are. Must not run
+  /// concurrently with other calls on this Model.
   Status bind(const Signature &signature);
 
   const Signature *signature() const; ///< of the last bind; null before it
@@ -126,12 +129,20 @@ public:
 
 private:
   friend class Runner;
+  friend Status bindFitting(Model &model,
+                            const std::function<Signature(const Model &)> &signatureFor);
+  class KnownMetadata;
   struct Opened;
   struct Bound;
   explicit Model(std::shared_ptr<const Opened> opened);
   static Model openFrom(std::string_view uri, const Span<const uint8_t> *memory,
                         const OpenOptions &options);
   Status bindAs(std::string agent, const Signature &signature);
+  /// At the server that was reached.
+  void bindHere(std::string agent, const Signature &signature);
+  /// After a Mismatch: opens the model at one server after another until `bind` succeeds at one
+  /// where what is `known` of the metadata is the same. Otherwise stays as it is.
+  void bindElsewhere(const KnownMetadata &known, const std::function<void(Model &)> &bind);
   std::shared_ptr<const Opened> opened_; ///< shared with copies
   std::shared_ptr<const Bound> bound_;   ///< replaced by bind; never null
 };

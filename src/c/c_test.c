@@ -54,6 +54,11 @@ static mlbridge_code register_sum(const char *name, char *message, uint64_t capa
   return mlbridge_register_function(name, &model, message, capacity);
 }
 
+static const mlbridge_signature *sum_if_two_actions(const mlbridge_model *model, void *asked) {
+  ++*(int *)asked;
+  return strcmp(mlbridge_model_metadata(model, "actions"), "a b") == 0 ? &sum_signature : NULL;
+}
+
 static int64_t heuristic(void *data) {
   ++*(int *)data;
   return -7;
@@ -80,6 +85,10 @@ int test_function(void) {
   EXPECT(own->inputs[0].rank == 1 && own->inputs[0].shape[0] == 3 && !own->inputs[0].maximum);
   EXPECT(own->outputs[0].rank == 0 && !own->outputs[0].shape);
   EXPECT(mlbridge_model_bind(model, &sum_signature) == MLBRIDGE_OK);
+  EXPECT(mlbridge_model_bind_fitting(model, NULL, NULL) == MLBRIDGE_INVALID_ARGUMENT);
+  int asked = 0;
+  EXPECT(mlbridge_model_bind_fitting(model, sum_if_two_actions, &asked) == MLBRIDGE_OK);
+  EXPECT(asked == 1 && mlbridge_model_bound_signature(model)->inputs_size == 1);
   mlbridge_runner *runner = mlbridge_model_new_runner(model);
   mlbridge_model_close(model); /* the runner keeps what it needs */
 

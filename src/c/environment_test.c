@@ -281,6 +281,15 @@ int test_server_and_driver(const char *uri) {
   EXPECT(!mlbridge_server_next(server, -1));
   EXPECT(mlbridge_server_code(server) == MLBRIDGE_CANCELLED && mlbridge_server_is_stopped(server));
   mlbridge_server_close(server);
+
+  options =
+      (mlbridge_server_options){.size = sizeof options, .signature = &countdown, .stateless = true};
+  server = mlbridge_server_listen(uri, &options);
+  mlbridge_server_drain(server, 3600000000000);
+  EXPECT(!mlbridge_server_next(server, -1)); /* nobody needs it */
+  EXPECT(mlbridge_server_code(server) == MLBRIDGE_CANCELLED && mlbridge_server_is_stopped(server));
+  mlbridge_server_close(server);
+  mlbridge_server_drain(NULL, 0);
   mlbridge_server_close(NULL);
   mlbridge_event_destroy(NULL);
   EXPECT(mlbridge_event_reply(NULL) == MLBRIDGE_INVALID_ARGUMENT && !mlbridge_event_call(NULL));

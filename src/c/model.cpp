@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "c/handles.h"
 
+#include <mlbridge/fitting.h>
+
 #include <iterator>
 
 using namespace mlbridge;
@@ -135,6 +137,25 @@ mlbridge_code mlbridge_model_bind(mlbridge_model *model, const mlbridge_signatur
   if (wanted)
     (void)model->model.bind(*wanted);
   showBound(*model, wanted.status());
+  return mlbridge_model_code(model);
+}
+
+mlbridge_code mlbridge_model_bind_fitting(mlbridge_model *model,
+                                          mlbridge_signature_for signature_for, void *data) {
+  if (!model || !signature_for)
+    return MLBRIDGE_INVALID_ARGUMENT;
+  if (!model->wrong || !model->model.status())
+    return mlbridge_model_code(model);
+  Status wanted;
+  (void)bindFitting(model->model, [&](const Model &asked) {
+    mlbridge_model handle;
+    handle.model = asked;
+    showOwn(handle);
+    Expected<Signature> signature = wantedOf(handle, signature_for(&handle, data));
+    wanted = signature.status();
+    return signature ? std::move(*signature) : Signature();
+  });
+  showBound(*model, wanted);
   return mlbridge_model_code(model);
 }
 

@@ -61,6 +61,7 @@ static Status readOptions(const mlbridge_server_options *stated, ServerOptions &
   if (Status s = readMetadata(read.metadata, read.metadata_size, to.metadata); !s)
     return s;
   to.environment = read.environment;
+  to.stateless = read.stateless;
   const auto limit = [](auto stated, auto &limit) {
     if (stated)
       limit = stated;
@@ -125,6 +126,10 @@ void mlbridge_server_note_batch(mlbridge_server *server, uint64_t requests) {
 void mlbridge_server_stop(mlbridge_server *server) {
   if (server && server->server)
     server->server->stop();
+}
+void mlbridge_server_drain(mlbridge_server *server, int64_t most) {
+  if (server && server->server)
+    server->server->drain(Duration(most));
 }
 bool mlbridge_server_is_stopped(const mlbridge_server *server) {
   return !server || !server->server || server->server->isStopped();

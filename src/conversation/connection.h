@@ -56,6 +56,8 @@ public:
     uint64_t maxWelcome = uint64_t(4) << 20; ///< what the server says of itself
     Duration wait{0};                        ///< how long to wait for a server that is starting
     ServerRole role = ServerRole::Model;     ///< another one is a Mismatch
+    /// Another server is asked next, so that this one need not be waited for until the deadline.
+    bool hasOthers = false;
   };
   /// Connects and shakes hands. Errors: those of the transport; Closed, Protocol (no such peer,
   /// another version), DeadlineExceeded, Busy, and what the server refuses with.

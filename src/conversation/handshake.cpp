@@ -3,6 +3,7 @@
 #include "conversation/connection.h"
 #include "conversation/retry.h"
 #include "core/message.h"
+#include "core/unfit_servers.h"
 
 #include <poll.h>
 #include <sys/random.h>
@@ -35,8 +36,12 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
     const std::string server = connection->server();
     if (reached)
       *reached = server;
-    Status status = connection->shakeHands(
-        options, transport.mayBeStale() ? earlier(deadline, Deadline::after(attempt)) : deadline);
+    Deadline patience = deadline;
+    if (transport.mayBeStale())
+      patience = earlier(deadline, Deadline::after(attempt));
+    else if (options.hasOthers)
+      patience = Deadline::after(patienceOf(deadline.left()));
+    Status status = connection->shakeHands(options, patience);
     if (status.ok() && connection->welcome_.role != options.role)
       return Status(Code::Mismatch, options.role == ServerRole::Model
                                         ? "an environment is served there: it is driven, not asked"

@@ -22,22 +22,19 @@ std::string inSeconds(Duration duration) {
   return text;
 }
 
-// With less time left no other server is asked.
-constexpr Duration LeastTime = std::chrono::milliseconds(1);
-// A server from which nothing comes for a quarter of a question's time is asked whether it is
-// there, but not later than this.
-constexpr Duration MostPatience = std::chrono::seconds(5);
-
 class RemoteModel final : public ModelBackend, public std::enable_shared_from_this<RemoteModel> {
 public:
   RemoteModel(Uri uri, RemoteAddress address, Duration deadline, std::shared_ptr<Circuit> circuit)
       : uri(std::move(uri)), serdes(*address.serdes), circuit(std::move(circuit)),
         retries(address.retries), transport_(*address.transport),
         servers_(transport_.servers(this->uri)), connecting_(std::move(address.connecting)),
-        deadline_(deadline) {}
+        deadline_(deadline) {
+    connecting_.hasOthers = servers_ > 1;
+  }
 
-  Status open() {
-    Expected<std::shared_ptr<Connection>> connection = reach(Deadline::after(deadline_));
+  Status open(Deadline until) {
+    Expected<std::shared_ptr<Connection>> connection =
+        reach(earlier(Deadline::after(deadline_), until));
     if (!connection)
       return connection.status();
     // The first server's description stays true: one that comes later must say the same.
@@ -54,10 +51,20 @@ public:
   }
 
   uint32_t servers() const override { return servers_; }
+  uint32_t countServers(Deadline deadline) const override {
+    return transport_.countServers(uri, deadline);
+  }
   std::string server() const override { return server_; }
   void rest(Duration time) override {
+    if (time == Duration::zero())
+      return;
+    const Deadline::Clock::time_point since = Deadline::Clock::now();
     if (const std::shared_ptr<Connection> usable = current())
       usable->idle(time);
+    else
+      std::this_thread::sleep_for(time);
+    // So that a compiler of many modules does not look for it that long in each.
+    circuit->recordTimeout(since, makeError(Code::Mismatch, "no server has a model that fits"));
   }
   /// True if another server may go on with an episode.
   bool isStateless() const { return welcome_.stateless; }
@@ -142,29 +149,40 @@ public:
 private:
   /// Asks one server after another until one answers and serves the model that was opened.
   Expected<std::shared_ptr<Connection>> connectToNext(Deadline deadline) {
-    UnfitServers unfit(servers_, deadline);
+    if (servers_ == 1)
+      return checked(Connection::open(transport_, uri, connecting_, deadline));
+    UnfitServers unfit(deadline);
     Status mismatch;
     while (true) {
       std::string server;
-      Expected<std::shared_ptr<Connection>> fresh = Connection::open(
-          transport_, uri, connecting_, servers_ > 1 ? half(deadline) : deadline, &server);
+      Expected<std::shared_ptr<Connection>> fresh =
+          Connection::open(transport_, uri, connecting_, deadline, &server);
       const std::shared_ptr<Connection> other = fresh ? *fresh : nullptr;
-      if (fresh && opened_)
-        if (Status s = compare(other->welcome()); !s)
-          fresh = server.empty() ? s : s.withContext(server);
+      fresh = checked(std::move(fresh));
+      if (fresh)
+        return fresh;
       if (fresh.status().code() == Code::Mismatch && mismatch)
         mismatch = fresh.status();
       std::optional<Duration> pause;
-      if (!fresh && !server.empty() && deadline.left() >= LeastTime) // else connecting asked all
-        pause = unfit.add(server);
-      if (!pause) {
-        if (!fresh && !mismatch)
-          return mismatch;
-        return fresh;
-      }
+      if (!server.empty()) // else connecting asked all of them
+        pause = unfit.add(server, fresh.status(), [&] { return countServers(deadline); });
+      if (!pause)
+        return mismatch ? fresh.status() : mismatch;
       if (other)
         other->idle(*pause);
+      else
+        std::this_thread::sleep_for(*pause);
     }
+  }
+  /// The connection, if its server can go on for the one that the model was opened from.
+  Expected<std::shared_ptr<Connection>>
+  checked(Expected<std::shared_ptr<Connection>> connection) const {
+    if (connection && opened_)
+      if (Status s = compare((*connection)->welcome()); !s) {
+        const std::string server = (*connection)->server();
+        return server.empty() ? s : s.withContext(server);
+      }
+    return connection;
   }
   /// The reason why a server can't go on for the one that the model was opened from.
   Status compare(const Welcome &now) const {
@@ -366,8 +384,7 @@ private:
   }
   /// An episode that only this server knows is worth waiting for.
   Duration patience(Duration left) const {
-    return model_->servers() > 1 && model_->isStateless() ? std::min(left / 4, MostPatience)
-                                                          : Duration::max();
+    return model_->servers() > 1 && mayMove() ? patienceOf(left) : Duration::max();
   }
 
   /// Writes where all external spans lie; false if some aren't in the memory of this connection.
@@ -478,13 +495,13 @@ Expected<RemoteAddress> remoteAddress(const Uri &uri) {
   return address;
 }
 
-Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const OpenOptions &options) {
+Expected<std::shared_ptr<ModelBackend>> openRemote(const Uri &uri, const Opening &options) {
   Expected<RemoteAddress> address = remoteAddress(uri);
   if (!address)
     return address.status();
   auto model = std::make_shared<RemoteModel>(uri, std::move(*address), deadlineOf(options),
                                              circuitOf(uri, options));
-  if (Status s = model->open(); !s)
+  if (Status s = model->open(options.until); !s)
     return s;
   return std::shared_ptr<ModelBackend>(std::move(model));
 }

@@ -27,14 +27,14 @@ Expected<RemoteAddress> remoteAddress(const Uri &uri);
 
 /// Both are null unless the program links them in, as in engine/backends.h.
 [[gnu::weak, gnu::visibility("hidden")]] Expected<std::shared_ptr<ModelBackend>>
-openRemote(const Uri &uri, const OpenOptions &options) __asm__("mlbridge_link_remote");
+openRemote(const Uri &uri, const Opening &options) __asm__("mlbridge_link_remote");
 
 /// A model behind a service that is not MLBridge's: each evaluation is one call, by itself. There
 /// is no handshake, no metadata, and nothing is said of episodes. Options of the URI, beside those
 /// of OpenOptions and of the transport: `call` (pkg.Service/Method), `proto`, `request` and `reply`
 /// (those of the method), `serdes` (protobuf), `wait`, `max-message`, `retries` as above.
 [[gnu::weak, gnu::visibility("hidden")]] Expected<std::shared_ptr<ModelBackend>>
-openUnary(const Uri &uri, const OpenOptions &options) __asm__("mlbridge_link_unary");
+openUnary(const Uri &uri, const Opening &options) __asm__("mlbridge_link_unary");
 
 } // namespace mlbridge
 

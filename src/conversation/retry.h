@@ -14,11 +14,6 @@ namespace mlbridge {
 
 constexpr int ConnectPauseMs = 10;
 
-/// Half of the time that is left, for one of several servers.
-inline Deadline half(Deadline deadline) {
-  return deadline.isNever() ? deadline : Deadline::after(deadline.left() / 2);
-}
-
 /// Calls connect(Deadline), and again for as long as `wait` while there is no server or a busy one.
 /// Without `wait` a server that is missing is an error at once.
 template <typename Connect>

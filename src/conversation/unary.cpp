@@ -139,7 +139,7 @@ Expected<std::unique_ptr<SerDes>> serdesFor(const Uri &uri) {
 
 } // namespace
 
-Expected<std::shared_ptr<ModelBackend>> openUnary(const Uri &uri, const OpenOptions &options) {
+Expected<std::shared_ptr<ModelBackend>> openUnary(const Uri &uri, const Opening &options) {
   constexpr std::string_view Own[] = {"call", "proto", "request", "reply", "serdes"};
   RemoteAddress address;
   if (Status s = address.read(uri, Own); !s)

@@ -60,6 +60,8 @@ public:
   newRunner(const Signature &bound, const CallContext &context, Duration deadline) = 0;
   /// The most servers that may answer: opening the model once more reaches the next one.
   virtual uint32_t servers() const { return 1; }
+  /// The same after looking up what is a guess otherwise, for at most so long.
+  virtual uint32_t countServers(Deadline) const { return servers(); }
   /// The address of the one that was reached, if there may be several.
   virtual std::string server() const { return {}; }
   /// Waits for so long, in which the transport may find more of them.
@@ -114,12 +116,18 @@ public:
   const Metadata &metadata() const override { return inner_->metadata(); }
   Expected<Metadata> statistics() override { return inner_->statistics(); }
   uint32_t servers() const override { return inner_->servers(); }
+  uint32_t countServers(Deadline deadline) const override { return inner_->countServers(deadline); }
   std::string server() const override { return inner_->server(); }
   void rest(Duration time) override { inner_->rest(time); }
 
 protected:
   explicit ModelWrapper(std::shared_ptr<ModelBackend> inner) : inner_(std::move(inner)) {}
   const std::shared_ptr<ModelBackend> inner_;
+};
+
+/// How a model is opened, which may have to end sooner than the deadline says.
+struct Opening : OpenOptions {
+  Deadline until;
 };
 
 /// The longest wait for opening, and for each evaluation.

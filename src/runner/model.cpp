@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Model: opening, binding, and making Runners.
+#include <mlbridge/fitting.h>
 #include <mlbridge/model.h>
 
 #include "core/message.h"
@@ -16,11 +17,16 @@ namespace mlbridge {
 
 static Status noModel() { return makeError(Code::Unavailable, "no model was opened"); }
 
-namespace {
-
 /// The part of the metadata that a caller has read, and may rely on. Thread-safe.
-class KnownMetadata {
+class Model::KnownMetadata {
 public:
+  KnownMetadata() = default;
+  KnownMetadata(const KnownMetadata &other) {
+    const std::lock_guard<std::mutex> lock(other.mutex_);
+    all_ = other.all_;
+    keys_ = other.keys_;
+  }
+  KnownMetadata &operator=(const KnownMetadata &) = delete;
   void addAll() {
     const std::lock_guard<std::mutex> lock(mutex_);
     all_ = true;
@@ -47,8 +53,6 @@ private:
   std::set<std::string> keys_;
 };
 
-} // namespace
-
 struct Model::Opened {
   Status status;
   std::string uri;
@@ -56,13 +60,6 @@ struct Model::Opened {
   std::shared_ptr<ModelBackend> backend;
   std::shared_ptr<KnownMetadata> known = std::make_shared<KnownMetadata>();
   std::shared_ptr<const Opened> before = nullptr; ///< whose metadata a caller may still hold
-
-  /// While servers are replaced, some have the old model and some the new one. Opens the model
-  /// anew, at the next server each time, until one fits; what the caller knows of the metadata
-  /// stays true. Null if none does.
-  static std::shared_ptr<const Opened> elsewhere(const std::shared_ptr<const Opened> &first,
-                                                 const std::string &agent,
-                                                 const Signature &signature);
 };
 
 struct Model::Bound {
@@ -99,14 +96,14 @@ static Status checkBackend(const ModelBackend &backend) {
 
 // `memory` is null for a model that the URI names.
 static OpenedBackend openChecked(std::string_view text, const Span<const uint8_t> *memory,
-                                 OpenOptions &options) {
+                                 OpenOptions &options, Deadline until = Deadline::never()) {
   Expected<Uri> uri = Uri::parse(text);
   if (!uri)
     return uri.status();
   const std::string where = "'" + std::string(text) + "'";
   if (Status s = mergeOptions(*uri, options); !s)
     return s.withContext(where);
-  OpenedBackend backend = openBackend(*uri, options, memory);
+  OpenedBackend backend = openBackend(*uri, {options, until}, memory);
   if (!backend)
     return backend.status().withContext(where);
   if (Status s = checkBackend(**backend); !s)
@@ -208,41 +205,13 @@ bindTo(const ModelBackend &backend, const std::string &agent, const Signature &s
   return binding;
 }
 
-std::shared_ptr<const Model::Opened>
-Model::Opened::elsewhere(const std::shared_ptr<const Opened> &first, const std::string &agent,
-                         const Signature &signature) {
-  const Deadline deadline = Deadline::after(deadlineOf(first->options));
-  UnfitServers unfit(first->backend->servers(), deadline);
-  std::shared_ptr<ModelBackend> last = first->backend;
-  while (const std::optional<Duration> pause = unfit.add(last->server())) {
-    last->rest(*pause);
-    auto next = std::make_shared<Opened>(*first);
-    next->options.deadline = deadline.left();
-    OpenedBackend backend = openChecked(next->uri, nullptr, next->options);
-    if (!backend)
-      return nullptr;
-    last = next->backend = *backend;
-    next->options.deadline = first->options.deadline;
-    next->before = first;
-    if (first->known->isSameIn(last->metadata(), first->backend->metadata()) &&
-        bindTo(*last, agent, signature))
-      return next;
-  }
-  return nullptr;
-}
-
-Status Model::bindAs(std::string agent, const Signature &signature) {
+void Model::bindHere(std::string agent, const Signature &signature) {
   Bound bound{opened_->status, std::move(agent), nullptr};
   if (bound.status) {
     Expected<std::shared_ptr<const Binding>> binding =
         bindTo(*opened_->backend, bound.agent, signature);
-    const std::string server = opened_->backend->server();
-    if (binding.status().code() == Code::Mismatch && opened_->backend->servers() > 1)
-      if (std::shared_ptr<const Opened> next = Opened::elsewhere(opened_, bound.agent, signature)) {
-        opened_ = std::move(next);
-        binding = bindTo(*opened_->backend, bound.agent, signature);
-      }
     bound.status = binding.status();
+    const std::string server = opened_->backend->server();
     if (binding)
       bound.binding = std::move(*binding);
     else if (!opened_->uri.empty())
@@ -253,7 +222,57 @@ Status Model::bindAs(std::string agent, const Signature &signature) {
   if (!bound.status && signature.check())
     bound.binding = bindToNothing(signature);
   bound_ = std::make_shared<const Bound>(std::move(bound));
+}
+
+void Model::bindElsewhere(const KnownMetadata &known, const std::function<void(Model &)> &bind) {
+  if (bound_->status.code() != Code::Mismatch || !opened_->backend ||
+      opened_->backend->servers() == 1)
+    return;
+  const Deadline deadline = Deadline::after(deadlineOf(opened_->options));
+  const auto count = [&] { return opened_->backend->countServers(deadline); };
+  UnfitServers unfit(deadline);
+  Model last = *this; // keeps the way to the next server open
+  while (const std::optional<Duration> pause =
+             unfit.add(last.opened_->backend->server(), bound_->status, count)) {
+    last.opened_->backend->rest(*pause);
+    auto opened = std::make_shared<Opened>(*opened_);
+    OpenedBackend backend = openChecked(opened->uri, nullptr, opened->options, deadline);
+    if (!backend)
+      return;
+    opened->backend = std::move(*backend);
+    opened->known = std::make_shared<KnownMetadata>(known);
+    opened->before = opened_;
+    const bool isKnown = known.isSameIn(opened->backend->metadata(), opened_->backend->metadata());
+    last = Model(std::move(opened));
+    if (!isKnown)
+      continue;
+    bind(last);
+    if (last.bound_->status) {
+      *this = std::move(last);
+      return;
+    }
+  }
+}
+
+Status Model::bindAs(std::string agent, const Signature &signature) {
+  bindHere(agent, signature);
+  bindElsewhere(*opened_->known, [&](Model &other) { other.bindHere(agent, signature); });
   return bound_->status;
+}
+
+Status bindFitting(Model &model, const std::function<Signature(const Model &)> &signatureFor) {
+  const Model::KnownMetadata before(*model.opened_->known);
+  const std::shared_ptr<const Model::Opened> first = model.opened_;
+  bool isElsewhere = false;
+  const auto bindHere = [&](Model &one) {
+    isElsewhere = one.opened_ != first;
+    one.bindHere(one.bound_->agent, signatureFor(one));
+  };
+  bindHere(model);
+  model.bindElsewhere(before, bindHere);
+  if (isElsewhere && model.opened_ == first)
+    (void)signatureFor(model); // what it keeps is about this model again
+  return model.status();
 }
 
 Model Model::boundTo(const Signature &signature, std::string_view agent) const {

@@ -54,7 +54,7 @@ Status checkLinked(std::string_view scheme) {
 }
 
 /// A server of MLBridge's, or a service of the user's own.
-OpenedBackend openServer(const Uri &uri, const OpenOptions &options) {
+OpenedBackend openServer(const Uri &uri, const Opening &options) {
   const auto open = uri.options.count("call") ? openUnary : openRemote;
   return open ? open(uri, options) : notLinked("scheme", uri.scheme, "client");
 }
@@ -90,7 +90,7 @@ Status unknownScheme(const std::string &scheme) {
                    hasComponents() ? ")" : ", if the program links MLBridge::components)");
 }
 
-OpenedBackend openPlain(const Uri &uri, const OpenOptions &options) {
+OpenedBackend openPlain(const Uri &uri, const Opening &options) {
   if (Status s = checkLinked(uri.scheme); !s)
     return s;
   if (uri.scheme == "aot")
@@ -206,7 +206,7 @@ OpenedBackend ModelOpener::operator()(const Uri &stated) const {
   return model ? std::move(model) : withModelOptions(model.status(), uri);
 }
 
-OpenedBackend openBackend(const Uri &uri, const OpenOptions &options,
+OpenedBackend openBackend(const Uri &uri, const Opening &options,
                           const Span<const uint8_t> *memory) {
   return ModelOpener(options, memory)(uri);
 }

@@ -13,7 +13,7 @@ using OpenedBackend = Expected<std::shared_ptr<ModelBackend>>;
 
 /// In this order: what is built in, registered schemes, an engine component, a transport component.
 /// With `memory` what the URI would name otherwise is there. Errors: those of Model::open.
-OpenedBackend openBackend(const Uri &uri, const OpenOptions &options,
+OpenedBackend openBackend(const Uri &uri, const Opening &options,
                           const Span<const uint8_t> *memory = nullptr);
 
 /// Every scheme that can be opened, sorted.
@@ -49,13 +49,13 @@ inline constexpr std::string_view ChoosingOptions[] = {"choose_as", "choose_from
 /// What is left to open when some options have been taken out of the URI.
 class ModelOpener {
 public:
-  ModelOpener(const OpenOptions &options, const Span<const uint8_t> *memory, size_t next = 0)
+  ModelOpener(const Opening &options, const Span<const uint8_t> *memory, size_t next = 0)
       : options_(options), memory_(memory), next_(next) {}
   OpenedBackend operator()(const Uri &uri) const;
   const std::string &agent() const { return options_.context.agent; }
 
 private:
-  OpenOptions options_;
+  Opening options_;
   const Span<const uint8_t> *memory_; ///< null for what may be opened again
   size_t next_;                       ///< among the options of the functions below
 };

@@ -187,11 +187,15 @@ public:
   bool understands(std::string_view option) const override {
     return !table_.understands || table_.understands(toComponent(option)) != 0;
   }
-  uint32_t servers(const Uri &uri) const override {
-    return table_.servers ? std::max<uint32_t>(table_.servers(toComponent(uri.place)), 1) : 1;
+  uint32_t servers(const Uri &uri) const override { return servers(uri, 0); }
+  uint32_t countServers(const Uri &uri, Deadline deadline) const override {
+    return servers(uri, timeLeft(deadline));
   }
 
 private:
+  uint32_t servers(const Uri &uri, uint64_t left) const {
+    return table_.servers ? std::max<uint32_t>(table_.servers(toComponent(uri.place), left), 1) : 1;
+  }
   Expected<void *> reach(const Uri &uri, Deadline deadline) const {
     const std::vector<mlb_option> options = toComponent(uri.options);
     ComponentError error;

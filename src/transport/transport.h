@@ -166,6 +166,8 @@ public:
   virtual bool understands(std::string_view) const { return false; }
   /// The most servers that the place stands for. Each call of connect reaches the next one.
   virtual uint32_t servers(const Uri &) const { return 1; }
+  /// The same after looking up what is a guess otherwise, for at most so long.
+  virtual uint32_t countServers(const Uri &uri, Deadline) const { return servers(uri); }
 };
 
 /// "pipe", "shm" and "unix" are built in; others are components libmlbridge-transport-SCHEME.so.

@@ -5,8 +5,8 @@
 
 Stock clang with the plugin of an optimization asks three servers over grpc:, several compilers at
 once. A fourth address of the list serves a model of another signature all the time. Each of the
-three is replaced once, by the same model as another file; then one is killed. An object must be
-that of the model in process.
+three is replaced once, by the same model as another file; then one is killed, and later another one
+stands still for a while (SIGSTOP). An object must be that of the model in process.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ class Campaign:
         assert stock != self.expected, "the model changes nothing, so nothing would be seen"
 
     def one(self, uri: str, number: int) -> None:
-        code, said, made = self.compile(uri, f"f{number}")
+        try:
+            code, said, made = self.compile(uri, f"f{number}")
+        except subprocess.TimeoutExpired as late:
+            code, said, made = 1, str(late), ""
         with self._lock:
             self.counts["compiles"] += 1
             self.counts["failed"] += code != 0
@@ -161,6 +164,10 @@ def run(optimization: str, compiles: int, compilers: int, folder: Path) -> dict[
                 server.start("--json", model=new)
             campaign.wait_for(compiles * 5 // 8)
             three[0].end(signal.SIGKILL)
+            campaign.wait_for(compiles * 6 // 8)
+            three[1].send(signal.SIGSTOP)
+            campaign.wait_for(compiles * 7 // 8)
+            three[1].send(signal.SIGCONT)
             for one in work:
                 one.result()
         seconds = time.monotonic() - ready
@@ -171,6 +178,7 @@ def run(optimization: str, compiles: int, compilers: int, folder: Path) -> dict[
         "answered_by_wrong_signature": by_stranger,
         "replaced": 3,
         "killed": 1,
+        "stood_still": 1,
         "replies": answered,
         "compiles_per_second": round(compiles / seconds, 2),
         "seconds": round(time.monotonic() - began, 1),

@@ -16,13 +16,13 @@ Advice ask(const Options &Given, Module &M, ModuleAnalysisManager &MAM, bool Com
   PhaseOrderingEnvironment Environment(M, MAM, Given.MaxSteps, Given.Vocabulary);
   const OpenOptions Opening = Given.opening(M.getSourceFileName());
 
-  const auto SignatureFor = [&](const mlbridge::Model &Opened) -> const mlbridge::Signature & {
+  const auto SignatureFor = [&](const mlbridge::Model &Opened) {
     return Environment.signatureFor(Opened);
   };
 
   // [three-lines]
   mlbridge::Model Policy = mlbridge::Model::open(Given.Model, Opening);
-  mlbridge::Status Bound = mlbridge::bindFitting(Policy, SignatureFor, Opening);
+  mlbridge::Status Bound = mlbridge::bindFitting(Policy, SignatureFor);
   mlbridge::EpisodeResult Result = mlbridge::run(Environment, Policy);
   // [/three-lines]
 

@@ -56,6 +56,14 @@ mlbridge_code mlbridge_model_statistics(const mlbridge_model *model,
  * new_runner. Errors: MLBRIDGE_MISMATCH, MLBRIDGE_INVALID_ARGUMENT, the failure of opening. */
 mlbridge_code mlbridge_model_bind(mlbridge_model *model, const mlbridge_signature *signature);
 
+/* The signature of a pass for a model, which lives during the call. The result has to live until
+ * the function is called again; null stands for the model's own. */
+typedef const mlbridge_signature *(*mlbridge_signature_for)(const mlbridge_model *model,
+                                                            void *data);
+/* mlbridge::bindFitting: `data` is handed to each call of the function. Errors: those of bind. */
+mlbridge_code mlbridge_model_bind_fitting(mlbridge_model *model,
+                                          mlbridge_signature_for signature_for, void *data);
+
 /* The signature of the last successful bind; null before it. Lives until the next bind. */
 const mlbridge_signature *mlbridge_model_bound_signature(const mlbridge_model *model);
 /* mlbridge::Model::boundTo; a null signature stands for the model's own, a null agent for that of

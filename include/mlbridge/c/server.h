@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Used by one thread at a time, except for stop. */
+/* Used by one thread at a time, except for stop and drain. */
 typedef struct mlbridge_server mlbridge_server;
 /* One thing that a compiler, or a driver, sent. */
 typedef struct mlbridge_event mlbridge_event;
@@ -38,6 +38,7 @@ typedef struct mlbridge_server_options {
   uint32_t turn_frames;           /* the same in frames */
   uint32_t max_events;            /* waiting episode events of a stream */
   uint32_t max_tensors;           /* inputs and outputs of a stream */
+  bool stateless;                 /* ServerOptions::stateless */
 } mlbridge_server_options;
 
 /* Makes the socket or FIFOs and begins to accept. To be closed after its events. */
@@ -56,7 +57,11 @@ void mlbridge_server_note_batch(mlbridge_server *server, uint64_t requests);
 /* Makes `next` and `serve` return MLBRIDGE_CANCELLED now and from now on. From any thread or signal
  * handler. */
 void mlbridge_server_stop(mlbridge_server *server);
-bool mlbridge_server_is_stopped(const mlbridge_server *server); /* by stop */
+/* mlbridge::Server::drain: stops once no compiler needs it, at the latest after so many
+ * nanoseconds. From any thread or signal handler. */
+void mlbridge_server_drain(mlbridge_server *server, int64_t most);
+/* By stop, or at the end of drain. */
+bool mlbridge_server_is_stopped(const mlbridge_server *server);
 /* Writing a byte to it makes `next` return MLBRIDGE_CANCELLED once; -1 without a server. */
 int mlbridge_server_wake_descriptor(const mlbridge_server *server);
 

@@ -8,6 +8,7 @@
 #include "transport/grpc/client.h"
 
 #include "core/unfit_servers.h"
+#include "transport/grpc/names.h"
 
 namespace mlbridge::grpctransport {
 
@@ -15,13 +16,10 @@ namespace {
 
 // A server that is busy sees the end of a connection after a few milliseconds.
 constexpr Duration Linger = std::chrono::milliseconds(200);
-// With less time left no other server is asked.
-constexpr Duration LeastTime = std::chrono::milliseconds(1);
-
-/// Half of the time that is left, so that another server can be asked.
-Deadline half(Deadline deadline) {
-  return deadline.isNever() ? deadline : Deadline::after(deadline.left() / 2);
-}
+// A server that takes longer than this to accept gets company.
+constexpr Duration MostPatience = std::chrono::seconds(1);
+// So many servers are waited for at once.
+constexpr size_t MostAsked = 8;
 
 void shutDown(grpc::CompletionQueue &queue) {
   queue.Shutdown();
@@ -29,6 +27,23 @@ void shutDown(grpc::CompletionQueue &queue) {
   bool ok;
   while (queue.Next(&tag, &ok)) {
   }
+}
+
+SharedQueue newQueue() {
+  return {new grpc::CompletionQueue, [](grpc::CompletionQueue *queue) {
+            shutDown(*queue);
+            delete queue;
+          }};
+}
+
+/// Waits for one event of gRPC, which its handler is told. Whether there was one.
+bool handleOne(grpc::CompletionQueue &queue, Deadline deadline) {
+  void *tag = nullptr;
+  bool ok = false;
+  if (queue.AsyncNext(&tag, &ok, timeOf(deadline)) != grpc::CompletionQueue::GOT_EVENT)
+    return false;
+  static_cast<Tag *>(tag)->finished(ok);
+  return true;
 }
 
 /// The error of a call that never began.
@@ -126,52 +141,126 @@ std::string plainPeer(std::string peer) {
 
 } // namespace
 
-ClientStream::ClientStream(const Settings &settings, std::shared_ptr<grpc::Channel> channel)
-    : ByteStream(0), usesTls_(settings.tls), channel_(std::move(channel)) {
+ClientStream::ClientStream(const Settings &settings, std::shared_ptr<grpc::Channel> channel,
+                           SharedQueue queue)
+    : ByteStream(0), usesTls_(settings.tls), queue_(std::move(queue)),
+      channel_(std::move(channel)) {
   if (!settings.token.empty())
     context_.AddMetadata("authorization", "Bearer " + settings.token);
+  const Lock lock(mutex_);
+  call_ = grpc::GenericStub(channel_).PrepareCall(&context_, Method, queue_.get());
+  target_ = context_.peer();
+  call_->StartCall(start_.begin());
 }
+
+/// Looks for one of several servers that takes the call.
+class ClientStream::Search {
+public:
+  Search(const Settings &settings, Deadline deadline)
+      : settings_(settings), deadline_(deadline), unfit_(deadline),
+        patience_(std::min(patienceOf(deadline.left()), MostPatience)) {}
+
+  Expected<std::unique_ptr<ClientStream>> run() {
+    while (true) {
+      if (Status s = askNext(); !s)
+        return s;
+      while (std::unique_ptr<ClientStream> decided = takeDecided()) {
+        if (decided->connected_) {
+          decided->peer_ = decided->askedServer();
+          return decided;
+        }
+        if (Status s = passOver(std::move(decided)); !s)
+          return s;
+      }
+      if (deadline_.hasPassed())
+        return late();
+    }
+  }
+
+private:
+  /// gRPC gives it to the next server, or keeps it until one is there.
+  Status askNext() {
+    bool isNew = false;
+    Expected<std::shared_ptr<grpc::Channel>> channel = channels().get(settings_, deadline_, isNew);
+    if (!channel)
+      return channel.status();
+    wasNew_ |= isNew;
+    if (asked_.size() == MostAsked)
+      asked_.erase(asked_.begin());
+    asked_.emplace_back(new ClientStream(settings_, std::move(*channel), queue_));
+    wait(Deadline::after(patience_));
+    // As long as it is with nobody, another one would be, too.
+    while (!hasDecided() && !deadline_.hasPassed() && asked_.back()->askedServer().empty())
+      wait(Deadline::after(patience_));
+    return Status();
+  }
+  /// Until one is decided.
+  void wait(Deadline until) {
+    until = earlier(until, deadline_);
+    while (!hasDecided()) {
+      const bool isLate = until.hasPassed();
+      if (!handleOne(*queue_, until) && isLate)
+        return;
+    }
+  }
+  bool hasDecided() const {
+    return std::any_of(asked_.begin(), asked_.end(),
+                       [](const auto &stream) { return stream->isDecided(); });
+  }
+  /// One that is connected, else one that failed, else null.
+  std::unique_ptr<ClientStream> takeDecided() {
+    const auto take = [&](auto &&isWanted) -> std::unique_ptr<ClientStream> {
+      const auto found = std::find_if(asked_.begin(), asked_.end(), isWanted);
+      if (found == asked_.end())
+        return nullptr;
+      std::unique_ptr<ClientStream> taken = std::move(*found);
+      asked_.erase(found);
+      return taken;
+    };
+    std::unique_ptr<ClientStream> best =
+        take([](const auto &stream) { return stream->connected_; });
+    return best ? std::move(best) : take([](const auto &stream) { return stream->isDecided(); });
+  }
+  /// Ok if another one may be asked.
+  Status passOver(std::unique_ptr<ClientStream> refused) {
+    const std::string server = refused->askedServer();
+    const std::shared_ptr<grpc::Channel> channel = refused->channel_;
+    Status why = refused->refusal();
+    refused.reset();
+    if (!server.empty()) {
+      why = why.withContext(server);
+      const auto count = [&] { return serversOf(settings_.addresses, deadline_); };
+      const std::optional<Duration> pause = unfit_.add(server, why, count);
+      if (!pause)
+        return why;
+      wait(Deadline::after(*pause)); // gRPC goes on connecting to others
+      return Status();
+    }
+    // No server: a channel that has been there waits before it connects again, a new one doesn't.
+    if (wasNew_ || why.code() != Code::Unavailable)
+      return why;
+    channels().forget(settings_, channel);
+    return Status();
+  }
+  Status late() const {
+    const std::string server = asked_.empty() ? std::string() : asked_.back()->askedServer();
+    const Status why(Code::DeadlineExceeded, "the server did not accept in time");
+    return server.empty() ? why : why.withContext(server);
+  }
+
+  const Settings &settings_;
+  const Deadline deadline_;
+  UnfitServers unfit_;
+  const Duration patience_;
+  const SharedQueue queue_ = newQueue();
+  std::vector<std::unique_ptr<ClientStream>> asked_; ///< the oldest first
+  bool wasNew_ = false;                              ///< a channel was
+};
 
 Expected<std::unique_ptr<ClientStream>> ClientStream::connect(const Settings &settings,
                                                               Deadline deadline) {
   const NoSignals guard;
-  if (!isFleet(settings))
-    return connectToOne(settings, deadline);
-  UnfitServers unfit(serversOf(settings), deadline);
-  bool wasNew = false;
-  while (true) {
-    bool isNew = false;
-    Expected<std::shared_ptr<grpc::Channel>> channel = channels().get(settings, deadline, isNew);
-    if (!channel)
-      return channel.status();
-    wasNew |= isNew;
-    std::unique_ptr<ClientStream> stream(new ClientStream(settings, *channel));
-    Status status = stream->shake(half(deadline));
-    if (status)
-      return stream;
-    const std::string peer = stream->peer_;
-    const bool isLate = deadline.left() < LeastTime;
-    if (!peer.empty())
-      status = status.withContext(peer);
-    stream.reset();
-    if (isLate)
-      return status;
-    if (!peer.empty()) {
-      const std::optional<Duration> pause = unfit.add(peer);
-      if (!pause)
-        return status;
-      // gRPC gives each call to the next server, and goes on connecting to others meanwhile.
-      if (*pause > Duration::zero())
-        (*channel)->WaitForStateChange(GRPC_CHANNEL_READY, timeOf(Deadline::after(*pause)));
-      continue;
-    }
-    if (status.code() == Code::DeadlineExceeded) // none is there yet
-      continue;
-    // No server: a channel that has been there waits before it connects again, a new one doesn't.
-    if (wasNew || status.code() != Code::Unavailable)
-      return status;
-    channels().forget(settings, *channel);
-  }
+  return isFleet(settings) ? Search(settings, deadline).run() : connectToOne(settings, deadline);
 }
 
 Expected<std::unique_ptr<ClientStream>> ClientStream::connectToOne(const Settings &settings,
@@ -179,24 +268,19 @@ Expected<std::unique_ptr<ClientStream>> ClientStream::connectToOne(const Setting
   Expected<std::shared_ptr<grpc::Channel>> channel = channelOf(settings, Conversations, deadline);
   if (!channel)
     return channel.status();
-  std::unique_ptr<ClientStream> stream(new ClientStream(settings, std::move(*channel)));
-  if (Status s = stream->shake(deadline); !s)
-    return s;
+  std::unique_ptr<ClientStream> stream(new ClientStream(settings, std::move(*channel), newQueue()));
+  if (!stream->driveUntil([&] { return stream->isDecided(); }, deadline))
+    return Status(Code::DeadlineExceeded, "the server did not accept in time");
+  if (!stream->connected_)
+    return stream->refusal();
   return stream;
 }
 
-Status ClientStream::shake(Deadline deadline) {
-  {
-    const Lock lock(mutex_);
-    call_ = grpc::GenericStub(channel_).PrepareCall(&context_, Method, &queue_);
-    call_->StartCall(start_.begin());
-  }
-  const bool isDone = driveUntil([this] { return connected_ || hasStatus_; }, deadline);
-  peer_ = plainPeer(context_.peer());
-  if (!isDone)
-    return Status(Code::DeadlineExceeded, "the server did not accept in time");
-  const Lock lock(mutex_);
-  return connected_ ? Status() : connectError(status_, usesTls_);
+Status ClientStream::refusal() const { return connectError(status_, usesTls_); }
+
+std::string ClientStream::askedServer() const {
+  const std::string peer = context_.peer();
+  return peer == target_ ? std::string() : plainPeer(peer);
 }
 
 void ClientStream::onStarted(bool ok) {
@@ -242,12 +326,7 @@ bool ClientStream::drive(std::unique_lock<std::mutex> &lock, Deadline deadline) 
   }
   driving_ = true;
   lock.unlock();
-  void *tag = nullptr;
-  bool ok = false;
-  const bool found =
-      queue_.AsyncNext(&tag, &ok, timeOf(deadline)) == grpc::CompletionQueue::GOT_EVENT;
-  if (found)
-    static_cast<Tag *>(tag)->finished(ok);
+  const bool found = handleOne(*queue_, deadline);
   lock.lock();
   driving_ = false;
   driven_.notify_all();
@@ -308,7 +387,6 @@ ClientStream::~ClientStream() {
   }
   context_.TryCancel();
   driveUntil([this] { return operations() == 0; }, Deadline::never());
-  shutDown(queue_);
 }
 
 namespace {

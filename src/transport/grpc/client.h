@@ -20,10 +20,14 @@
 
 namespace mlbridge::grpctransport {
 
+/// Given to several streams while they try to connect, by one thread.
+using SharedQueue = std::shared_ptr<grpc::CompletionQueue>;
+
 class ClientStream final : public ByteStream {
 public:
-  /// Asks one server after another until one takes the call. Errors: Unavailable (none is there),
-  /// DeadlineExceeded, InvalidArgument (refused by the server), Protocol, Busy.
+  /// Asks one server after another until one takes the call; one that is silent goes on being
+  /// waited for meanwhile. Errors: Unavailable (none is there), DeadlineExceeded, InvalidArgument
+  /// (refused by the server), Protocol, Busy.
   static Expected<std::unique_ptr<ClientStream>> connect(const Settings &settings,
                                                          Deadline deadline);
   /// Sends what was given, and lets the server take it, for a moment.
@@ -33,14 +37,21 @@ public:
   Expected<size_t> write(const mlb_bytes *parts, size_t count);
   /// MLB_READ and MLB_WRITE. Errors: DeadlineExceeded.
   Expected<uint32_t> wait(uint32_t wanted, Deadline deadline);
-  /// "HOST:PORT" of the server, once one is known.
+  /// "HOST:PORT" of the server; empty if it was the only one.
   const std::string &peer() const { return peer_; }
 
 private:
-  ClientStream(const Settings &settings, std::shared_ptr<grpc::Channel> channel);
+  class Search;
+
+  /// Begins the call.
+  ClientStream(const Settings &settings, std::shared_ptr<grpc::Channel> channel, SharedQueue queue);
   static Expected<std::unique_ptr<ClientStream>> connectToOne(const Settings &settings,
                                                               Deadline deadline);
-  Status shake(Deadline deadline);
+  bool isDecided() const { return connected_ || hasStatus_; }
+  /// The reason why the call was not taken.
+  Status refusal() const;
+  /// "HOST:PORT" of the server that the call was given to; empty before.
+  std::string askedServer() const;
   /// Lets gRPC do something, or waits for the thread that does. Whether anything happened.
   bool drive(std::unique_lock<std::mutex> &lock, Deadline deadline);
   template <typename Done> bool driveUntil(Done done, Deadline deadline);
@@ -52,8 +63,9 @@ private:
   void inputEnded() override;
 
   bool usesTls_;
+  std::string target_; ///< all servers, as gRPC has them
   std::string peer_;
-  grpc::CompletionQueue queue_;
+  SharedQueue queue_;
   std::shared_ptr<grpc::Channel> channel_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;

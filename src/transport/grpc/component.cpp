@@ -3,6 +3,7 @@
 // leaves.
 #include "transport/grpc/client.h"
 #include "transport/grpc/library.h"
+#include "transport/grpc/names.h"
 #include "transport/grpc/server.h"
 
 #include "core/component_values.h"
@@ -190,7 +191,13 @@ void place(void *listener, mlb_string *place) {
   *place = toComponent(listenerOf(listener).place());
 }
 
-uint32_t servers(mlb_string place) { return serversAt(fromComponent(place)); }
+uint32_t servers(mlb_string place, uint64_t left) {
+  try {
+    return serversAt(fromComponent(place), deadlineOf(left));
+  } catch (...) {
+    return 1;
+  }
+}
 
 void peer(void *connection, mlb_string *peer) {
   const auto &client = of(connection)->client;

@@ -3,6 +3,12 @@
 #include "core/descriptor.h"
 #include "testing/sum_server.h"
 
+#include <mlbridge/fitting.h>
+
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/method_handler.h>
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
@@ -18,6 +24,8 @@ using namespace testing;
 using namespace std::chrono_literals;
 
 const std::string AnyPort = "grpc:127.0.0.1:0";
+// Another server is looked for so long where one is missing.
+constexpr Duration AWhile = 3s;
 const Signature Other{{TensorSpec::of<float>("y", {9})}, {TensorSpec::of<float>("z")}};
 
 std::string placeOf(ServerThread &server) {
@@ -111,6 +119,53 @@ private:
   std::string place_;
 };
 
+/// A server that takes connections and calls, or doesn't even take the calls, and says nothing
+/// more.
+class StandingServer final : public grpc::Service {
+public:
+  explicit StandingServer(bool takesCalls) {
+    using Stream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+    const auto listen = [](StandingServer *, grpc::ServerContext *context, Stream *stream) {
+      context->AddInitialMetadata("mlbridge-transport", "1");
+      stream->SendInitialMetadata();
+      for (grpc::ByteBuffer message; stream->Read(&message);) {
+      }
+      return grpc::Status::OK;
+    };
+    AddMethod(new grpc::internal::RpcServiceMethod(
+        "/mlbridge.v1.Bridge/Converse", grpc::internal::RpcMethod::BIDI_STREAMING,
+        takesCalls ? new grpc::internal::BidiStreamingHandler<StandingServer, grpc::ByteBuffer,
+                                                              grpc::ByteBuffer>(listen, this)
+                   : nullptr));
+    grpc::ServerBuilder builder;
+    if (!takesCalls) {
+      MarkMethodAsync(0);
+      queue_ = builder.AddCompletionQueue();
+    }
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    EXPECT_TRUE(server_);
+  }
+  ~StandingServer() override {
+    server_->Shutdown(std::chrono::system_clock::now());
+    if (!queue_)
+      return;
+    queue_->Shutdown();
+    void *tag;
+    for (bool ok; queue_->Next(&tag, &ok);) {
+    }
+  }
+  StandingServer(const StandingServer &) = delete;
+  StandingServer &operator=(const StandingServer &) = delete;
+  std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
+
+private:
+  int port_ = 0;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_; ///< of calls that nobody asks for
+  std::unique_ptr<grpc::Server> server_;
+};
+
 // ---- who is asked -------------------------------------------------------------------------------
 
 TEST(GrpcFleet, SpreadsModelsOverTheServers) {
@@ -140,6 +195,24 @@ TEST(GrpcFleet, PassesOverServersThatDoNotAnswer) {
     const Status status =
         askOnce("grpc:" + missing.place() + "," + silent.place() + "," + fleet.place(0));
     EXPECT_TRUE(status) << status.toString();
+  }
+}
+
+TEST(GrpcFleet, LeavesAServerThatStandsStill) {
+  Fleet fleet(1);
+  for (const bool takesCalls : {false, true}) {
+    const StandingServer standing(takesCalls);
+    const std::string both = "grpc:" + standing.place() + "," + fleet.place(0);
+    const int before = fleet.answers(0);
+    for (int i = 0; i < 3; ++i) {
+      const Status status = askOnce(both);
+      EXPECT_TRUE(status) << status.toString();
+    }
+    EXPECT_EQ(fleet.answers(0), before + 3);
+    const Port missing(false);
+    const Status alone = askOnce("grpc:" + standing.place() + "," + missing.place(), 500ms);
+    EXPECT_EQ(alone.code(), Code::DeadlineExceeded) << alone.toString();
+    EXPECT_NE(alone.message().find(standing.place()), std::string::npos) << alone.message();
   }
 }
 
@@ -331,13 +404,66 @@ TEST(GrpcFleet, AServerWithAnotherSignatureIsNeverAsked) {
   Runner runner = open(both, Sum, within(20s));
   ASSERT_TRUE(ask(runner));
   fleet.stop(0);
-  const Status status = ask(runner);
+  (void)runner.set("k", int64_t(1));
+  const Status status = runner.evaluate(Deadline::after(AWhile));
   EXPECT_EQ(status.code(), Code::Mismatch) << status.toString();
   for (const std::string &part : {placeOf(wrong), Other.toString(), Sum.toString()})
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
-  const Status opened = askOnce("grpc:" + placeOf(wrong) + "," + fleet.place(0));
+  const Status opened = askOnce(both, AWhile);
   EXPECT_EQ(opened.code(), Code::Mismatch) << opened.toString();
   EXPECT_NE(opened.message().find(placeOf(wrong)), std::string::npos) << opened.message();
+}
+
+TEST(GrpcFleet, IfAllServersHaveAnotherSignatureThatIsSaidAtOnce) {
+  ServerThread one(AnyPort, stateless(Other), answerSum), two(AnyPort, stateless(Other), answerSum);
+  const std::string list = "grpc:" + placeOf(one) + "," + placeOf(two);
+  const Status status = askOnce(list, std::chrono::hours(1));
+  EXPECT_EQ(status.code(), Code::Mismatch) << status.toString();
+}
+
+TEST(GrpcFleet, ASignatureThatFollowsFromTheModelIsBoundWhereItFits) {
+  const Signature pair{Sum.inputs, {TensorSpec::of<float>("pair", {2})}};
+  const auto signatureFor = [&](const Model &model) {
+    return model.metadata("pairs").has_value() ? pair : Sum;
+  };
+  const Port missing(false);
+  Fleet fleet(1, stateless(Sum));
+  ServerThread wrong(AnyPort, stateless(Other), answerSum),
+      same(AnyPort, stateless(pair, {{"pairs", "yes"}}), answerSum);
+  const std::string three = "grpc:" + missing.place() + "," + placeOf(wrong) + ",";
+  std::string last;
+  for (int i = 0; i < 12; ++i) {
+    const bool hasPairs = i % 2 == 0;
+    Model model = Model::open(three + (hasPairs ? placeOf(same) : fleet.place(0)), within(20s));
+    const Status bound = bindFitting(model, [&](const Model &asked) {
+      last = asked.metadata("mlbridge.server").value_or("");
+      return signatureFor(asked);
+    });
+    ASSERT_TRUE(bound) << bound.toString();
+    EXPECT_EQ(last, hasPairs ? placeOf(same) : fleet.place(0));
+    EXPECT_EQ(model.metadata("mlbridge.server"), last);
+    EXPECT_EQ(*model.signature(), hasPairs ? pair : Sum);
+  }
+  Model model = Model::open("grpc:" + missing.place() + "," + placeOf(wrong), within(AWhile));
+  const Status none = bindFitting(model, signatureFor);
+  EXPECT_EQ(none.code(), Code::Mismatch) << none.toString();
+  EXPECT_NE(none.message().find(placeOf(wrong)), std::string::npos) << none.message();
+}
+
+TEST(GrpcFleet, WhatWasReadBeforeBindingStaysTrue) {
+  ServerThread wrong(AnyPort, stateless(Other, {{"actions", "a,b"}}), answerSum);
+  Fleet fleet(1, stateless(Sum, {{"actions", "b,a"}}));
+  const std::string both = "grpc:" + placeOf(wrong) + "," + fleet.place(0);
+  while (true) { // until the wrong one is asked
+    Model model = Model::open(both, within(20s));
+    ASSERT_TRUE(model) << model.status().toString();
+    if (model.metadata("actions") != "a,b")
+      continue;
+    const auto signatureFor = [](const Model &) { return Sum; };
+    EXPECT_EQ(bindFitting(model, signatureFor).code(), Code::Mismatch);
+    EXPECT_EQ(model.metadata("actions"), "a,b");
+    break;
+  }
 }
 
 TEST(GrpcFleet, WhatAPassKnowsOfTheMetadataStaysTrue) {
@@ -357,7 +483,8 @@ TEST(GrpcFleet, WhatAPassKnowsOfTheMetadataStaysTrue) {
   Runner runner = model.newRunner();
   ASSERT_TRUE(ask(runner));
   fleet.stop(0);
-  const Status status = ask(runner);
+  (void)runner.set("k", int64_t(1));
+  const Status status = runner.evaluate(Deadline::after(AWhile));
   EXPECT_EQ(status.code(), Code::Mismatch) << status.toString();
   EXPECT_NE(status.message().find("actions"), std::string::npos) << status.message();
 }

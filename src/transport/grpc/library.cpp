@@ -164,13 +164,14 @@ std::string targetOf(std::vector<Address> addresses) {
   std::shuffle(addresses.begin(), addresses.end(), std::minstd_rand(std::random_device()()));
   const bool onlyIpv4 = std::all_of(addresses.begin(), addresses.end(),
                                     [](const Address &one) { return one.isIpv4; });
-  std::string target = onlyIpv4 ? "ipv4:" : "ipv6:";
+  // With the slash it is no server's address, which gRPC says of a call that it has given to one.
+  std::string target = onlyIpv4 ? "ipv4:/" : "ipv6:/";
   for (Address &address : addresses) {
     if (!onlyIpv4 && address.isIpv4) {
       address.host = "::ffff:" + address.host;
       address.isIpv6 = true;
     }
-    target += (target.back() == ':' ? "" : ",") + address.place();
+    target += (target.back() == '/' ? "" : ",") + address.place();
   }
   return target;
 }

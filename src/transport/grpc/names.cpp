@@ -10,6 +10,7 @@
 #include <mutex>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -77,6 +78,31 @@ Expected<std::vector<Address>> addressesOf(const Address &name, Deadline deadlin
       addresses.push_back(
           {std::move(text), name.port, info->ai_family == AF_INET, info->ai_family == AF_INET6});
   return addresses;
+}
+
+uint32_t serversOf(const std::vector<Address> &all, Deadline deadline) {
+  std::set<std::string> places;
+  uint32_t unknown = 0;
+  for (const Address &address : all) {
+    if (!address.isName()) {
+      places.insert(address.place());
+      continue;
+    }
+    Expected<std::vector<Address>> found = Status(Code::DeadlineExceeded, "");
+    if (!deadline.hasPassed())
+      found = addressesOf(address, deadline);
+    if (!found)
+      unknown += ServersOfName;
+    else
+      for (const Address &one : *found)
+        places.insert(one.place());
+  }
+  return std::min(static_cast<uint32_t>(places.size()) + unknown, MostServers);
+}
+
+uint32_t serversAt(std::string_view place, Deadline deadline) {
+  const Expected<std::vector<Address>> all = readPlace(place, Side::Compiler);
+  return all ? serversOf(*all, deadline) : 1;
 }
 
 } // namespace mlbridge::grpctransport

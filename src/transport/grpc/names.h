@@ -12,6 +12,11 @@ namespace mlbridge::grpctransport {
 /// DeadlineExceeded, LimitExceeded (no thread).
 Expected<std::vector<Address>> addressesOf(const Address &name, Deadline deadline);
 
+/// The most servers that a compiler which asks there may meet. Names that can't be looked up in
+/// time are thought to have several addresses. 1 for a place that cannot be read.
+uint32_t serversAt(std::string_view place, Deadline deadline);
+uint32_t serversOf(const std::vector<Address> &all, Deadline deadline);
+
 } // namespace mlbridge::grpctransport
 
 #endif

@@ -18,9 +18,6 @@ namespace {
 constexpr std::string_view Options[] = {"insecure", "keepalive", "tls-ca",    "tls-cert",
                                         "tls-key",  "tls-name",  "token-file"};
 constexpr size_t LargestFile = 1 << 20, LargestToken = 8 << 10;
-constexpr size_t MostServers = 64;
-// How many addresses a name has is known only when it is looked up.
-constexpr size_t ServersOfName = 8;
 // A compiler at work looks at its idle connections only every few seconds.
 constexpr Duration ShortestKeepAlive = std::chrono::seconds(10);
 
@@ -100,8 +97,10 @@ std::string_view withoutSlashes(std::string_view place) {
   return place.substr(0, 2) == "//" ? place.substr(2) : place;
 }
 
-/// Splits "HOST:PORT,HOST:PORT".
-Status readPlace(std::string_view place, Side side, std::vector<Address> &to) {
+} // namespace
+
+Expected<std::vector<Address>> readPlace(std::string_view place, Side side) {
+  std::vector<Address> to;
   place = withoutSlashes(place);
   const auto malformed = [&](const std::string &what) {
     return wrong("'" + std::string(place.substr(0, 200)) + "': " + what);
@@ -126,10 +125,8 @@ Status readPlace(std::string_view place, Side side, std::vector<Address> &to) {
   if (to.size() > MostServers)
     return malformed("the list has " + std::to_string(to.size()) + " servers, the most is " +
                      std::to_string(MostServers));
-  return Status();
+  return to;
 }
-
-} // namespace
 
 bool Address::isLoopback() const {
   return (isIpv4 && host.compare(0, 4, "127.") == 0) || (isIpv6 && host == "::1");
@@ -139,26 +136,16 @@ std::string Address::placeAt(uint16_t otherPort) const {
   return (isIpv6 ? "[" + host + "]" : host) + ":" + std::to_string(otherPort);
 }
 
-uint32_t serversOf(const Settings &settings) {
-  size_t count = 0;
-  for (const Address &address : settings.addresses)
-    count += address.isName() ? ServersOfName : 1;
-  return static_cast<uint32_t>(std::min(count, MostServers));
-}
-
-uint32_t serversAt(std::string_view place) {
-  Settings settings;
-  return readPlace(place, Side::Compiler, settings.addresses) ? serversOf(settings) : 1;
-}
-
 bool isOption(std::string_view key) {
   return std::find(std::begin(Options), std::end(Options), key) != std::end(Options);
 }
 
 Expected<Settings> readSettings(const Uri &uri, Side side) {
   Settings settings;
-  if (Status s = readPlace(uri.place, side, settings.addresses); !s)
-    return s;
+  Expected<std::vector<Address>> addresses = readPlace(uri.place, side);
+  if (!addresses)
+    return addresses.status();
+  settings.addresses = std::move(*addresses);
   bool insecure = false;
   for (const auto &[key, value] : uri.options) {
     if (key == "insecure") {

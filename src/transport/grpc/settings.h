@@ -41,10 +41,10 @@ bool isOption(std::string_view key);
 /// machine; NotFound (a file).
 Expected<Settings> readSettings(const Uri &uri, Side side);
 
-/// The most servers that a compiler which asks there may meet: a name stands for several.
-uint32_t serversOf(const Settings &settings);
-/// The same; 1 for a place that cannot be read.
-uint32_t serversAt(std::string_view place);
+/// The most servers of a list, and those that a name is thought to have before it is looked up.
+inline constexpr uint32_t MostServers = 64, ServersOfName = 8;
+/// "HOST:PORT,HOST:PORT" as it stands in a URI. Errors: InvalidArgument.
+Expected<std::vector<Address>> readPlace(std::string_view place, Side side);
 
 } // namespace mlbridge::grpctransport
 
