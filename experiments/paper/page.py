@@ -336,6 +336,44 @@ def characteristics(page: Page, found: Any) -> None:
     page.text(f"{held} of {len(found['tests'])} groups of tests passed that show this.")
 
 
+def ratios_at_a_glance(found: Mapping[str, Any]) -> Iterable[tuple[str, str, list[float]]]:
+    """The ratios that the paper's conclusions rest on: what, as published, and here, of which the
+    smallest and the largest are of interest."""
+    if by := found.get("allocation"):
+        for part, published in (("asking", "–"), ("whole compilation", "12.4 × (2 … 40 ×)")):
+            key = part.split()[0]
+            ratios = [ways["grpc"][key] / ways["native"][key] for ways in by.values()]
+            yield f"register allocation, gRPC over in process: {part}", published, ratios
+    if by := found.get("threads"):
+        for way, published in (("inliner", over(596, 501)), ("stock", "–")):
+            taken = by["seconds"][way]
+            yield f"link, one thread over two: {way}", published, [taken["1"] / taken["2"]]
+    if by := found.get("clients"):
+        ours = {row["runner"]: row["ms"] for row in by if row["client"] == "C++"}
+        ratios = [ms / ours[runner] for runner, ms in SWEEPS.items() if runner in ours]
+        yield "round trips, published over ours, by runner", "–", ratios
+    if by := found.get("deployment"):
+        taken = {row["way"]: row["seconds"] for row in by["ways"]}
+        ratio = taken["a process each"] / taken["onnx"]
+        yield "phase ordering, a process for each query over ONNX", "5.11 ×, 9.46 ×", [ratio]
+    if by := found.get("training-time"):
+        slow = by["rates"]["a process each"]
+        ratios = [rate / slow for way, rate in by["rates"].items() if " " not in way.split(",")[0]]
+        yield "steps of training, each way over a process for each", "1.8 ×", ratios
+
+
+def glance(page: Page) -> None:
+    rows = []
+    found = {step: report["found"] for step, report in page.reports.items()}
+    for what, published, ratios in ratios_at_a_glance(found):
+        low, high = min(ratios), max(ratios)
+        here = over(low, 1) if low == high else f"{low:.2f} … {high:.2f} ×"
+        rows.append({"ratio": what, "published": published, "here": here})
+    if rows:
+        page.text("## At a glance")
+        page.rows(rows)
+
+
 HEAD = """# The evaluation of the paper, redone
 
 "The Next 700 ML-Enabled Compiler Optimizations" (CC 2024) evaluates its library in Sections 5 and
@@ -351,6 +389,7 @@ def write(target: Path, reports: Reports) -> None:
     """Writes the page, and the pictures beside it, of the reports that are there."""
     page = Page(target, reports)
     page.text(HEAD)
+    glance(page)
     page.section(
         "Table 2: compile time of phase ordering by runner",
         "deployment",
@@ -404,8 +443,8 @@ def write(target: Path, reports: Reports) -> None:
         "Figures 5 c, d and e: round trips, from C++, C and MLIR",
         "clients",
         "`aot:` is our own compiler of networks, beside TensorFlow's in the paper. The client in C"
-        " stands for Pluto, which is written in C. The classes of 2024 are those of `compat`, on"
-        " both sides.",
+        " stands for Pluto, which is written in C. The classes of 2024 are those of `compat` in C++"
+        " and the published package in Python.",
         clients,
     )
     page.section(

@@ -66,6 +66,8 @@ def test_the_page_has_ratios_beside_the_published_and_says_what_is_missing(tmp_p
     assert "| inliner | 8 | 4 | 2.00 × |" in text
     assert "asking over gRPC takes 30.0 times as long as asking the native engine" in text
     assert "31.5 ×" in text  # the published sweep over ours
+    assert "| link, one thread over two: inliner | 1.19 × | 2.00 × |" in text
+    assert "| register allocation, gRPC over in process: asking | – | 30.00 × |" in text
     assert "**not shown** (yes)" in text
     assert "Measured 2026-01-02 at `abc` on a machine, in 2 min: `python3 x`." in text
     assert "Not measured: `make paper ARGS='--only training-time'`." in text

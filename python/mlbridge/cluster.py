@@ -45,7 +45,7 @@ def connect(address: str, cpus: int) -> None:
                  logging_level="critical", **({} if address else own))  # fmt: skip
         # Ray prints a line on stdout for each node that is lost, and has no option against it.
         vars(ray._private.worker)["print_to_stdstream"] = lambda *_, **__: None
-    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+    except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         if not address:
             raise
         why = " ".join(str(error).split())

@@ -198,7 +198,9 @@ def functions_that_fail(folder: Path) -> None:
 
 
 def corpus_and_validation(folder: Path) -> None:
-    """Modules are described by nodes; two programs are validated, one of them again elsewhere."""
+    """Modules are described by nodes; two programs are validated, one of them again elsewhere. The
+    cluster has a token."""
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="ab" * 32)
     cluster = Cluster(folder)
     for name in ("one", "two"):
         tree = folder / "work" / name
@@ -210,6 +212,13 @@ def corpus_and_validation(folder: Path) -> None:
     killed, _ = cluster.add(), cluster.add()
     os.chdir(folder / "work" / "one")
     ray = ["--ray", cluster.address]
+    add = ["corpus", "add", str(folder / "none"), *ray, "--", "true"]
+    stranger = {**os.environ, "RAY_AUTH_TOKEN": "cd" * 32}
+    ran = subprocess.run(
+        cluster.mlbridge(*add), env=stranger, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1 and f"no Ray cluster answers at {cluster.address}" in ran.stderr, ran
+    told(ran.stderr)
     found = []
     for name, more in (("here", []), ("there", ray)):
         place = folder / "work" / f"corpus-{name}"

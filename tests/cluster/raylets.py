@@ -32,6 +32,8 @@ PATIENT = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
+#: Ray would take the token that an earlier cluster has left in the home folder, at the head only.
+OPEN = {"RAY_AUTH_MODE": "disabled"}
 UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 STARTS = 5
 LIMIT = 300.0  # seconds for a node to be there or gone
@@ -146,7 +148,7 @@ class Cluster:
             with self._log(node).open("wb") as log:
                 node.process = subprocess.Popen(
                     node.command(*before, *ray),
-                    env={**os.environ, **NOTICING, **PATIENT, **(env or {}), NODE_ID: node.id},
+                    env={**OPEN, **os.environ, **NOTICING, **PATIENT, **(env or {}), NODE_ID: node.id},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
