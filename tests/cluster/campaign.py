@@ -273,7 +273,8 @@ def a_training_and_a_search(folder: Path) -> None:
     tune = ["tune", *asked, "--algorithm", "maskable-ppo", "--steps", "600", "--trials", "2"]
     search = ["--search", "learning_rate=1e-4,1e-3", "--at-once", "2", "-o", str(out)]
     process = started(cluster, [*tune, *search])
-    wait(lambda: other.runs("opt-22") or process.poll() is not None, "no trial runs there")
+    serves = "-phase-ordering-serve"
+    wait(lambda: other.runs(serves) or process.poll() is not None, "no trial runs there")
     other.kill()
     said, _ = ended(process)
     rows = json.loads((out / "best.json").read_text())

@@ -148,7 +148,14 @@ class Cluster:
             with self._log(node).open("wb") as log:
                 node.process = subprocess.Popen(
                     node.command(*before, *ray),
-                    env={**OPEN, **os.environ, **NOTICING, **PATIENT, **(env or {}), NODE_ID: node.id},
+                    env={
+                        **OPEN,
+                        **os.environ,
+                        **NOTICING,
+                        **PATIENT,
+                        **(env or {}),
+                        NODE_ID: node.id,
+                    },
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
