@@ -92,7 +92,7 @@ def ended(process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
 
 
 def candidates_with_losses(folder: Path) -> None:
-    """Four nodes: one has another LLVM, one is slow, one is killed and one cut off."""
+    """Five nodes: one has another LLVM, one is far, one slow, one is killed and one cut off."""
     work = Work(folder, 24)
     expected = work.expected()
     cluster = Cluster(folder)
@@ -100,9 +100,10 @@ def candidates_with_losses(folder: Path) -> None:
     other.mkdir()
     (other / "clang-22").write_text("#!/bin/sh\necho 'Debian clang version 22.0.99'\n")
     (other / "clang-22").chmod(0o755)
-    first, killed, cut = (cluster.add() for _ in range(3))
+    first, killed, cut, slow = (cluster.add() for _ in range(4))
     cluster.add(env={"PATH": f"{other}:{os.environ['PATH']}"})
     told(first.delay(50) or f"{first.address} answers 50 ms late")
+    slow.hold()
     process = started(cluster, work.command("there.jsonl", "--ray", cluster.address))
 
     def busy(node: Node) -> bool:
@@ -120,7 +121,7 @@ def candidates_with_losses(folder: Path) -> None:
     assert out.startswith("bytes of code over -Oz, "), out
     told(f"ended {time.monotonic() - since:.1f} s later; it said:\n{err}")
     assert work.lines("there.jsonl") == expected
-    assert "node 10.77.0.5 is not used: clang-22 is Debian clang version 22.0.99, here " in err
+    assert "node 10.77.0.6 is not used: clang-22 is Debian clang version 22.0.99, here " in err
     assert f"node {killed.address} is lost" in err and f"node {cut.address} is lost" in err
 
 
