@@ -78,6 +78,14 @@ def test_the_page_has_ratios_beside_the_published_and_says_what_is_missing(tmp_p
         assert f"(evaluation-{name}.png)" in text
 
 
+def test_a_report_of_an_earlier_form_does_not_end_the_page(tmp_path: Path) -> None:
+    target = tmp_path / "evaluation.md"
+    page.write(target, reports({"workers": {"1": {"episodes": 3}}, "lines": {"a pass": 3}}))
+    text = target.read_text()
+    assert "no 'seconds an episode': `make paper ARGS='--only workers'`" in text
+    assert "| a pass |" in text
+
+
 def test_a_step_is_done_once_for_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "FOLDER", tmp_path)
     monkeypatch.setattr(run, "commit", lambda: "abc")
