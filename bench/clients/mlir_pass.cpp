@@ -32,7 +32,7 @@ public:
 
 } // namespace
 
-extern "C" LLVM_ATTRIBUTE_WEAK mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
+extern "C" [[gnu::visibility("default")]] mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "bench-sweep", LLVM_VERSION_STRING,
           [] { mlir::PassRegistration<Sweep>(); }};
 }

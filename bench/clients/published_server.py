@@ -27,7 +27,7 @@ interface.reset_pipes()
 while True:
     try:
         request = interface.evaluate()
-    except EOFError:  # the compiler is done
+    except (EOFError, StopIteration, ValueError):  # the compiler is done
         break
     x = np.asarray(request["x"] if data_format == "json" else list(request[0]), np.float32)
     interface.populate_buffer(float(x.dot(LAYERS[x.size // STEP])))

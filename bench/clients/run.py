@@ -6,7 +6,7 @@ build/bench/clients.json.
 
 100 queries of 500, 1000 … 50 000 floats each, one fully connected layer to one float (Section 5.3
 of the CC 2024 paper), asked by a program in C++, by one in C through the C interface, by a pass of
-stock mlir-opt-22, and by the classes published in 2024, whose server in Python is theirs, too.
+stock mlir-opt-22, and by the classes of 2024: compat's in C++, the published package in Python.
 Processes run where they like. Figures are medians of rounds in which all clients of a runner take
 turns.
 """
@@ -14,10 +14,9 @@ turns.
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,10 @@ ROUND_TRIP = HERE.parent / "round-trip"
 sys.path[:0] = [str(HERE.parent), str(ROUND_TRIP)]
 
 from setting import PLACING_SECONDS, Setting, free_place, measure, onnx_models  # noqa: E402
-from shared import ROOT, Asker, parser, report  # noqa: E402
+from shared import Asker, parser, report  # noqa: E402
 from tqdm import tqdm  # noqa: E402
+
+from mlbridge import aot  # noqa: E402
 
 CLIENTS = ("C++", "C", "mlir-opt")
 #: Sweeps of a round: JSON's take a tenth of a second each.
@@ -64,13 +65,16 @@ class Clients:
         return Asker(stack, command, env, max(self.setting.cores))
 
 
-def compiled(models: list[Path], folder: Path) -> Iterator[str]:
+def compiled(models: list[Path], folder: Path, cores: int) -> list[str]:
     """The models ahead of time, as shared objects."""
-    for model in models:
+
+    def one(model: Path) -> str:
         made = folder / f"{model.stem}.so"
-        command = [sys.executable, "-m", "mlbridge", "aot", str(model), "-o", str(made)]
-        subprocess.run(command, check=True, cwd=ROOT)
-        yield f"aot:{made}"
+        aot.compile(str(model), str(made))
+        return f"aot:{made}"
+
+    with ThreadPoolExecutor(cores) as pool:
+        return list(pool.map(one, models))
 
 
 def taken(askers: dict[str, Asker], passes: int, rounds: int, runner: str) -> list[dict[str, Any]]:
@@ -98,8 +102,9 @@ def main() -> int:
         models, _ = onnx_models(folder)
         for engine in IN_PROCESS:
             bar.set_postfix_str(engine)
-            aot = engine == "aot"
-            uris = list(compiled(models, folder)) if aot else [f"{engine}:{m}" for m in models]
+            uris = [f"{engine}:{model}" for model in models]
+            if engine == "aot":
+                uris = compiled(models, folder, len(setting.cores))
             with ExitStack() as stack:
                 askers = {c: clients.started(c, uris, stack) for c in CLIENTS}
                 rows += taken(askers, SWEEPS, options.rounds, engine)
@@ -122,13 +127,12 @@ def main() -> int:
                 setting.release(*servers, *(asker.process.pid for asker in askers.values()))
                 rows += taken(askers, passes, options.rounds, runner)
             bar.update()
-        setting.env["PYTHONPATH"] += f":{ROOT / 'compat/python'}"
         for serdes, passes in (("bytes", SWEEPS), ("json", JSON_SWEEPS)):
             runner = f"pipe, {'bitstream' if serdes == 'bytes' else 'json'}"
             bar.set_postfix_str(f"{runner}, as published in 2024")
             with ExitStack() as stack:
                 base = str(folder / f"published-{serdes}")
-                words = ["CompilerInterface", serdes, base]
+                words = ["compilerinterface", serdes, base]
                 server = setting.server(stack, HERE / "published_server.py", *words, waits=True)
                 asker = setting.asker(stack, "sweep-published-client", serdes, base)
                 setting.release(server, asker.process.pid)
@@ -144,7 +148,8 @@ def main() -> int:
         rows,
         "Round trips from compilers",
         "Milliseconds of the sweep of 100 queries: from a program in C++, from one in C, from a"
-        " pass of mlir-opt-22, and by the classes of 2024 in C++ and Python.",
+        " pass of mlir-opt-22, and by the classes of 2024, compat in C++ and compilerinterface in"
+        " Python.",
         [{head: line.get(head) for head in heads} for line in across.values()],
     )
     return 0

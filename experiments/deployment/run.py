@@ -4,10 +4,12 @@
     run.py [--set NAME] [--model FILE.onnx] [--modules N] [--sizes N] [--rounds N]
 
 `stock` is plain -Oz, the floor. `environment` steps the Gymnasium environment and asks ONNX Runtime
-in Python, as a gym is deployed; `a process each` starts llvm-ir2vec and opt for each step, which is
-how the published POSET-RL began, without the time of its model. The others are stock clang with the
-plugin. Then `--sizes` modules are compiled once with and once without the policy, for their bytes
-of code. Writes build/experiments/deployment.json, also with the seconds of each program's modules.
+in Python, as a gym is deployed, with code generated for the reward of each step; `environment,
+rewards at the end` generates it once. `a process each` starts llvm-ir2vec and opt for each step,
+which is how the published POSET-RL began, without the time of its model. The others are stock clang
+with the plugin. Then `--sizes` modules are compiled once with and once without the policy, for
+their bytes of code. Writes build/experiments/deployment.json, also with the seconds of each
+program's modules.
 The first run fetches and compiles the 17 programs of test-A, which takes some minutes.
 """
 
@@ -127,7 +129,7 @@ class Deployment:
             before = after
         self.compile(before, "-Xclang", "-disable-llvm-passes")
 
-    def environment(self) -> Callable[[Path], None]:
+    def environment(self, rewards: str) -> Callable[[Path], None]:
         """The Gymnasium environment, and ONNX Runtime in this process."""
         session = onnxruntime.InferenceSession(self.model, providers=["CPUExecutionProvider"])
         names = [value.name for value in session.get_inputs()]
@@ -136,6 +138,7 @@ class Deployment:
             self.modules,
             actions=self.folder / "actions.json",
             observation=kind.get(self.kind, "counts"),
+            rewards=rewards,
         )
         types = {spec.name: spec.type for spec in env.layout.signature.inputs}
 
@@ -168,12 +171,14 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlbridge-bench-")))
         deployed = Deployment(options.model, modules, folder)
-        played = deployed.environment()
-        stack.enter_context(closing(played))  # type: ignore[type-var]
+        played = {rewards: deployed.environment(rewards) for rewards in ("each", "last")}
+        for environment in played.values():
+            stack.enter_context(closing(environment))  # type: ignore[type-var]
         ways: dict[str, Callable[[Path], object]] = {
             "stock -Oz": deployed.compile,
             "a process each": deployed.a_process_each,
-            "environment": played,
+            "environment": played["each"],
+            "environment, rewards at the end": played["last"],
         }
         for name, (transport, serdes) in SERVED.items():
             log = folder / f"{transport}.log"

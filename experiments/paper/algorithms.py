@@ -48,7 +48,7 @@ def tuned(algorithm: str, modules: Path, folder: Path, options: argparse.Namespa
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = parser_of(__doc__, "training")
+    parser = parser_of(__doc__, "validation")
     parser.add_argument("--modules", type=int, default=64)
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6000)

@@ -13,7 +13,7 @@ from experiments.paper import lines, page, run
 from programs.catalog import ROOT
 
 SECONDS = {"1": 8.0, "2": 4.0}
-WAYS = {"environment": 4.0, "onnx": 2.0, "native": 1.0}
+WAYS = {"environment": 4.0, page.ENDING: 3.0, "onnx": 2.0, "native": 1.0}
 PARTS = {
     "stock": {"whole": 1.0, "asking": 0.0},
     "grpc": {"whole": 3.0, "asking": 0.3},
@@ -66,12 +66,24 @@ def test_the_page_has_ratios_beside_the_published_and_says_what_is_missing(tmp_p
     assert "| inliner | 8 | 4 | 2.00 × |" in text
     assert "asking over gRPC takes 30.0 times as long as asking the native engine" in text
     assert "31.5 ×" in text  # the published sweep over ours
+    assert "| link, one thread over two: inliner | 1.19 × | 2.00 × |" in text
+    assert "| register allocation, gRPC over in process: asking | – | 30.00 × |" in text
+    assert "2.0 to 2.0 times as fast as the environment with a reward at each step" in text
+    assert "1.5 to 1.5, mean 1.5, with one at the end" in text
     assert "**not shown** (yes)" in text
     assert "Measured 2026-01-02 at `abc` on a machine, in 2 min: `python3 x`." in text
     assert "Not measured: `make paper ARGS='--only training-time'`." in text
     for name in ("figure-6", "figure-5c"):
         assert (tmp_path / f"evaluation-{name}.png").read_bytes().startswith(b"\x89PNG")
         assert f"(evaluation-{name}.png)" in text
+
+
+def test_a_report_of_an_earlier_form_does_not_end_the_page(tmp_path: Path) -> None:
+    target = tmp_path / "evaluation.md"
+    page.write(target, reports({"workers": {"1": {"episodes": 3}}, "lines": {"a pass": 3}}))
+    text = target.read_text()
+    assert "no 'seconds an episode': `make paper ARGS='--only workers'`" in text
+    assert "| a pass |" in text
 
 
 def test_a_step_is_done_once_for_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

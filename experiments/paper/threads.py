@@ -4,10 +4,10 @@
     python3 -m experiments.paper.threads [--set NAME] [--programs N] [--rounds N] [-o FILE]
 
 Table 3 of the paper: an inliner and a register allocator in process, and the allocator over gRPC.
-The modules are those of a set, test-A, a shared library for each of its largest programs. lld links
-them as stock, with the inliner that ships (native:), and with the four agents that ship (onnx:, and
-in a server in Python that evaluates the same networks, over grpc:). FILE gets the seconds, medians
-of rounds in which all take turns.
+The modules are those of a set, test-A, a file for each of its largest programs. lld links them as
+stock, with the inliner that ships (native:), and with the four agents that ship (onnx:, and in a
+server in Python that evaluates the same networks, over grpc:). FILE gets the seconds, medians of
+rounds in which all take turns.
 """
 
 from __future__ import annotations
@@ -59,14 +59,16 @@ class Links:
     """Links all programs, one after another."""
 
     def __init__(self, objects: Mapping[str, Sequence[Path]], folder: Path) -> None:
-        self.objects, self.out = objects, folder / "linked.so"
+        self.objects, self.out = objects, folder / "linked"
 
     def seconds(self, threads: int, plugin: str, environment: Mapping[str, str]) -> float:
         load = [f"-Wl,--load-pass-plugin={plugin}"] if plugin else []
-        command = ["clang++-22", "-flto=thin", "-fuse-ld=lld", "-shared", "-nostdlib", *load]
+        command = ["clang++-22", "-flto=thin", "-fuse-ld=lld", "-no-pie", "-nostdlib", *load]
         command += [f"-Wl,--thinlto-jobs={threads}", "-o", str(self.out)]
-        # Headers' definitions are in several modules of a corpus, which has no libraries.
+        # Headers' definitions are in several modules of a corpus, which has no libraries, and none
+        # of its functions is called from outside.
         command += ["-Wl,--unresolved-symbols=ignore-all,--allow-multiple-definition"]
+        command += ["-Wl,--export-dynamic,--entry=0"]
         began = time.perf_counter()
         for objects in self.objects.values():
             done = subprocess.run(
@@ -124,9 +126,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Command line."""
     parser = parser_of(__doc__, "test-A")
-    parser.add_argument("--programs", type=int, default=6)
+    parser.add_argument("--programs", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=list(THREADS))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args(arguments)
     found = measure(options)
     for way, by in found["seconds"].items():

@@ -47,7 +47,7 @@ def trained(workers: int, modules: Path, folder: Path, steps: int) -> dict[str, 
 
 def main(arguments: list[str]) -> int:
     """Command line."""
-    parser = parser_of(__doc__, "training")
+    parser = parser_of(__doc__, "validation")
     parser.add_argument("--modules", type=int, default=24)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--steps", type=int, default=12000)

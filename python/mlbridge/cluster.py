@@ -45,7 +45,7 @@ def connect(address: str, cpus: int) -> None:
                  logging_level="critical", **({} if address else own))  # fmt: skip
         # Ray prints a line on stdout for each node that is lost, and has no option against it.
         vars(ray._private.worker)["print_to_stdstream"] = lambda *_, **__: None
-    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+    except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         if not address:
             raise
         why = " ".join(str(error).split())
@@ -88,14 +88,28 @@ def here(needs: Needs) -> dict[str, str]:
 
 def check(needs: Needs) -> None:
     """Raises Unavailable, which says which node lacks what, unless all nodes of the cluster have
-    what this machine has."""
+    what this machine has. A node that is lost meanwhile isn't one of them."""
+    expected = here(needs)
+    problems, failed = _lacking(expected, needs, alive())
+    if failed:  # a process of Ray's was lost, or the node
+        again = {node: about for node, about in alive().items() if node in failed}
+        more, failed = _lacking(expected, needs, again)
+        problems += more
+    there = alive()
+    problems += [f"{there[node][0]}: {why}" for node, why in failed.items() if node in there]
+    if problems:
+        raise Unavailable(f"nodes that can't take part: {'; '.join(problems)}")
+
+
+def _lacking(
+    expected: dict[str, str], needs: Needs, nodes: dict[str, tuple[str, int]]
+) -> tuple[list[str], dict[str, str]]:
+    """What nodes lack, and why others couldn't say, by their identifiers."""
     import ray
 
-    expected = here(needs)
-    nodes = alive()
     references = {asked(node, needs): node for node in nodes}
     ready, _ = ray.wait(list(references), num_returns=len(references), timeout=_PROBING)
-    problems = []
+    problems, failed = [], {}
     for reference, node in references.items():
         address = nodes[node][0]
         if reference not in ready:
@@ -103,12 +117,14 @@ def check(needs: Needs) -> None:
             continue
         try:
             lacking = node_facts.differences(expected, ray.get(reference))
-        except ray.exceptions.RayError as error:
+        except ray.exceptions.RayTaskError as error:
             lacking = [_line(error)]
+        except ray.exceptions.RayError as error:
+            failed[node] = _line(error)
+            continue
         if lacking:
             problems.append(f"{address}: {', '.join(lacking)}")
-    if problems:
-        raise Unavailable(f"nodes that can't take part: {'; '.join(problems)}")
+    return problems, failed
 
 
 def _line(error: BaseException) -> str:

@@ -92,7 +92,7 @@ def ended(process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
 
 
 def candidates_with_losses(folder: Path) -> None:
-    """Four nodes: one has another LLVM, one is slow, one is killed and one cut off."""
+    """Five nodes: one has another LLVM, one is far, one slow, one is killed and one cut off."""
     work = Work(folder, 24)
     expected = work.expected()
     cluster = Cluster(folder)
@@ -100,9 +100,10 @@ def candidates_with_losses(folder: Path) -> None:
     other.mkdir()
     (other / "clang-22").write_text("#!/bin/sh\necho 'Debian clang version 22.0.99'\n")
     (other / "clang-22").chmod(0o755)
-    first, killed, cut = (cluster.add() for _ in range(3))
+    first, killed, cut, slow = (cluster.add() for _ in range(4))
     cluster.add(env={"PATH": f"{other}:{os.environ['PATH']}"})
     told(first.delay(50) or f"{first.address} answers 50 ms late")
+    slow.hold()
     process = started(cluster, work.command("there.jsonl", "--ray", cluster.address))
 
     def busy(node: Node) -> bool:
@@ -120,7 +121,7 @@ def candidates_with_losses(folder: Path) -> None:
     assert out.startswith("bytes of code over -Oz, "), out
     told(f"ended {time.monotonic() - since:.1f} s later; it said:\n{err}")
     assert work.lines("there.jsonl") == expected
-    assert "node 10.77.0.5 is not used: clang-22 is Debian clang version 22.0.99, here " in err
+    assert "node 10.77.0.6 is not used: clang-22 is Debian clang version 22.0.99, here " in err
     assert f"node {killed.address} is lost" in err and f"node {cut.address} is lost" in err
 
 
@@ -198,7 +199,9 @@ def functions_that_fail(folder: Path) -> None:
 
 
 def corpus_and_validation(folder: Path) -> None:
-    """Modules are described by nodes; two programs are validated, one of them again elsewhere."""
+    """Modules are described by nodes; two programs are validated, one of them again elsewhere. The
+    cluster has a token."""
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="ab" * 32)
     cluster = Cluster(folder)
     for name in ("one", "two"):
         tree = folder / "work" / name
@@ -210,6 +213,13 @@ def corpus_and_validation(folder: Path) -> None:
     killed, _ = cluster.add(), cluster.add()
     os.chdir(folder / "work" / "one")
     ray = ["--ray", cluster.address]
+    add = ["corpus", "add", str(folder / "none"), *ray, "--", "true"]
+    stranger = {**os.environ, "RAY_AUTH_TOKEN": "cd" * 32}
+    ran = subprocess.run(
+        cluster.mlbridge(*add), env=stranger, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1 and f"no Ray cluster answers at {cluster.address}" in ran.stderr, ran
+    told(ran.stderr)
     found = []
     for name, more in (("here", []), ("there", ray)):
         place = folder / "work" / f"corpus-{name}"
@@ -264,7 +274,8 @@ def a_training_and_a_search(folder: Path) -> None:
     tune = ["tune", *asked, "--algorithm", "maskable-ppo", "--steps", "600", "--trials", "2"]
     search = ["--search", "learning_rate=1e-4,1e-3", "--at-once", "2", "-o", str(out)]
     process = started(cluster, [*tune, *search])
-    wait(lambda: other.runs("opt-22") or process.poll() is not None, "no trial runs there")
+    serves = "-phase-ordering-serve"
+    wait(lambda: other.runs(serves) or process.poll() is not None, "no trial runs there")
     other.kill()
     said, _ = ended(process)
     rows = json.loads((out / "best.json").read_text())
