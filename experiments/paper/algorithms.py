@@ -49,9 +49,9 @@ def tuned(algorithm: str, modules: Path, folder: Path, options: argparse.Namespa
 def main(arguments: list[str]) -> int:
     """Command line."""
     parser = parser_of(__doc__, "validation")
-    parser.add_argument("--modules", type=int, default=64)
+    parser.add_argument("--modules", type=int, default=24)
     parser.add_argument("--trials", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--steps", type=int, default=3000)
     options = parser.parse_args(arguments)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="mlbridge-algorithms-") as name:

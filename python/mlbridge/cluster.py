@@ -30,7 +30,8 @@ _PROBING = 120.0  # seconds in which a node must say what it has
 
 def connect(address: str, cpus: int) -> None:
     """Connects to the cluster at `address`; without one Ray is started here, for `cpus` processes.
-    The caller ends it by `ray.shutdown`. Unavailable if no cluster is there, NotFound without Ray.
+    The caller ends it by `ray.shutdown`. Unavailable if no cluster is there, or Ray doesn't start;
+    NotFound without Ray.
     """
     try:
         import ray
@@ -45,11 +46,9 @@ def connect(address: str, cpus: int) -> None:
                  logging_level="critical", **({} if address else own))  # fmt: skip
         # Ray prints a line on stdout for each node that is lost, and has no option against it.
         vars(ray._private.worker)["print_to_stdstream"] = lambda *_, **__: None
-    except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        if not address:
-            raise
-        why = " ".join(str(error).split())
-        raise Unavailable(f"no Ray cluster answers at {address}: {why}") from error
+    except Exception as error:  # Ray has no class for what can go wrong
+        what = f"no Ray cluster answers at {address}" if address else "Ray doesn't start here"
+        raise Unavailable(f"{what}: {_line(error)}") from error
 
 
 def alive() -> dict[str, tuple[str, int]]:

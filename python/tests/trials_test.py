@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from mlbridge import DeadlineExceeded, InvalidArgument, NotFound, trials
+from mlbridge import DeadlineExceeded, InvalidArgument, NotFound, Unavailable, trials
 from mlbridge.cli import main
+from mlbridge.cluster import connect
 from mlbridge.errors import InternalError
 from mlbridge.node_facts import differences, facts
 from mlbridge.trials import Options, Trial, evaluate
@@ -121,3 +124,12 @@ def test_what_another_machine_lacks(tmp_path_factory: pytest.TempPathFactory) ->
     assert differences(again, here) == [
         f"{folder} is {here[str(folder)]}, here {again[str(folder)]}"
     ]
+
+
+def test_ray_that_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    with pytest.raises(Unavailable, match=r"^Ray doesn't start here: The current node timed out"):
+        connect("", 1)
