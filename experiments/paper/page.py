@@ -76,7 +76,7 @@ class Page:
         minutes = max(1, round(report["seconds"] / 60))
         self.parts.append(
             f"Measured {report['when']} at `{report['commit']}` on {report['machine']}, in"
-            f" {minutes} min: `{report['command']}`."
+            f" {minutes} min with a load of {report['load']}: `{report['command']}`."
         )
         try:
             write(self, report["found"])
@@ -391,7 +391,9 @@ HEAD = """# The evaluation of the paper, redone
 6, on SPEC CPU, with LLVM 10 and 17. `make paper` does the same here on open programs, with stock
 compilers of LLVM 22, and writes this page. Absolute times can't be compared: programs, compilers
 and machines are others. So the page compares ratios, each to the slowest or the original way of
-the same table, except for the round trips of Section 5.3, whose work is the same.
+the same table, except for the round trips of Section 5.3, whose work is the same. The load is the
+mean number of processes that ran or waited, as at the end of the measurement: where it is above the
+number of cores, other work ran beside it, and the figures are rough.
 
 `make paper ARGS="--only threads"` does one step again; what was interrupted goes on."""
 

@@ -53,7 +53,13 @@ FOUND: dict[str, Any] = {
 
 
 def reports(found: dict[str, Any]) -> dict[str, Any]:
-    about = {"commit": "abc", "when": "2026-01-02", "machine": "a machine", "command": "python3 x"}
+    about = {
+        "commit": "abc",
+        "when": "2026-01-02",
+        "machine": "a machine",
+        "load": 1.5,
+        "command": "python3 x",
+    }
     return {name: {**about, "seconds": 90, "found": one} for name, one in found.items()}
 
 
@@ -71,7 +77,10 @@ def test_the_page_has_ratios_beside_the_published_and_says_what_is_missing(tmp_p
     assert "2.0 to 2.0 times as fast as the environment with a reward at each step" in text
     assert "1.5 to 1.5, mean 1.5, with one at the end" in text
     assert "**not shown** (yes)" in text
-    assert "Measured 2026-01-02 at `abc` on a machine, in 2 min: `python3 x`." in text
+    assert (
+        "Measured 2026-01-02 at `abc` on a machine, in 2 min with a load of 1.5: `python3 x`."
+        in text
+    )
     assert "Not measured: `make paper ARGS='--only training-time'`." in text
     for name in ("figure-6", "figure-5c"):
         assert (tmp_path / f"evaluation-{name}.png").read_bytes().startswith(b"\x89PNG")

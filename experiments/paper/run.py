@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -164,6 +165,7 @@ def run(step: Step, as_of: str, *, short: bool) -> str:
         "when": f"{datetime.now(timezone.utc):%Y-%m-%d}",
         "seconds": round(time.monotonic() - began),
         "machine": processor(),
+        "load": round(os.getloadavg()[1], 1),
         "found": json.loads(report.read_text()),
     }
     write_whole(FOLDER / f"{step.name}.json", json.dumps(kept, indent=1).encode() + b"\n")
