@@ -67,10 +67,6 @@ Status connectError(const grpc::Status &status, bool usesTls) {
   }
 }
 
-} // namespace
-
-namespace {
-
 constexpr ChannelUse Conversations = {LargestMessage, "mlbridge.v1.Bridge", false};
 
 /// The channels to several servers, which the conversations of a process share, so that each goes
