@@ -141,7 +141,7 @@ def threads(page: Page, found: Any) -> None:
     rows: Rows = []
     for way, by in seconds.items():
         row: dict[str, Any] = {"way": way}
-        row |= {f"{count} threads": by[count] for count in counts}
+        row |= {f"{count} thread" + "s" * (count != "1"): by[count] for count in counts}
         row["2 over 1"] = over(by["1"], by["2"]) if "2" in by else None
         rows.append(row)
     page.rows(rows)
