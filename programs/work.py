@@ -23,29 +23,33 @@ from pathlib import Path
 from programs import work_held_out, work_training
 
 LINES = 60_000
+#: Between the seeds of two editions of the files.
+EDITION = 1000
 
 
-def text() -> list[str]:
+def text(edition: int = 0) -> list[str]:
     """Lines of words of which some are frequent, as in a language."""
-    rng = random.Random(1)
+    rng = random.Random(1 + EDITION * edition)
     letters = "etaoinshrdlucmfwypvbgkqjxz"
     words = ["".join(rng.choices(letters, k=rng.randint(2, 9))) for _ in range(4000)]
     weights = [1 / (1 + rank) for rank in range(len(words))]
     return [" ".join(rng.choices(words, weights, k=rng.randint(4, 14))) for _ in range(LINES)]
 
 
-def write(folder: Path) -> None:
-    """All of them, unless these very files have written them there."""
+def write(folder: Path, edition: int = 0) -> None:
+    """All of them, unless these very files have written them there. Another edition has other
+    contents of the same kinds and sizes."""
     stamp = folder / "complete"
     writers = (__file__, work_training.__file__, work_held_out.__file__)
     made_by = hashlib.sha256(b"".join(Path(file).read_bytes() for file in writers)).hexdigest()
+    made_by += f" {edition}" if edition else ""
     if stamp.is_file() and stamp.read_text() == made_by:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    lines = text()
+    lines = text(edition)
     write_texts(folder, "big", lines)
     write_texts(folder, "medium", lines[: LINES // 20])
-    rng = random.Random(2)
+    rng = random.Random(2 + EDITION * edition)
     words = sorted({word for line in lines for word in line.split()})
     (folder / "words.txt").write_text("\n".join(words) + "\n")
     rows = (
@@ -59,8 +63,8 @@ def write(folder: Path) -> None:
     (folder / "genes.fasta").write_text(
         "".join(f">gene{n}\n{gene}\n" for n, gene in enumerate(genes))
     )
-    work_training.write(folder, lines)
-    work_held_out.write(folder, lines)
+    work_training.write(folder, lines, EDITION * edition)
+    work_held_out.write(folder, lines, EDITION * edition)
     stamp.write_text(made_by)
 
 

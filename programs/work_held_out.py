@@ -21,9 +21,9 @@ import struct
 from pathlib import Path
 
 
-def write(folder: Path, lines: list[str]) -> None:
+def write(folder: Path, lines: list[str], seed: int = 0) -> None:
     """All of them, of the lines of big.txt."""
-    rng = random.Random(3)
+    rng = random.Random(seed + 3)
     big = (folder / "big.txt").read_bytes()
     (folder / "big.txt.gz").write_bytes(gzip.compress(big, 6, mtime=0))
     (folder / "big.txt.bz2").write_bytes(bz2.compress(big[: len(big) // 6]))

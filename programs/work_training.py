@@ -14,11 +14,11 @@ import random
 from pathlib import Path
 
 
-def write(folder: Path, lines: list[str]) -> None:
+def write(folder: Path, lines: list[str], seed: int = 0) -> None:
     """All of them, of the lines of big.txt and of words.txt."""
-    write_formula(folder / "formula.cnf", random.Random(5))
-    write_more_formulas(folder)
-    write_inputs_of_cpp(folder)
+    write_formula(folder / "formula.cnf", random.Random(seed + 5))
+    write_more_formulas(folder, seed)
+    write_inputs_of_cpp(folder, seed)
     write_yaml(folder / "medium.yaml", lines[: len(lines) // 60])
 
 
@@ -37,9 +37,9 @@ def write_formula(path: Path, rng: random.Random, variables: int = 220, clauses:
     path.write_text("\n".join(lines) + "\n")
 
 
-def write_more_formulas(folder: Path) -> None:
+def write_more_formulas(folder: Path, seed: int) -> None:
     """hard.cnf is 3-SAT with a solution; pigeons.cnf and few-pigeons.cnf have none."""
-    write_formula(folder / "hard.cnf", random.Random(7), 320, 1340)
+    write_formula(folder / "hard.cnf", random.Random(seed + 7), 320, 1340)
     write_pigeons(folder / "pigeons.cnf", 8)
     write_pigeons(folder / "few-pigeons.cnf", 7)
 
@@ -56,13 +56,13 @@ def write_pigeons(path: Path, count: int) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def write_inputs_of_cpp(folder: Path) -> None:
+def write_inputs_of_cpp(folder: Path, seed: int) -> None:
     """For the programs in C++.
 
     services.yaml, settings with nested parts; words.dic, a dictionary with affixes; classes.txt,
     sparse vectors of six classes; *.lp, linear programs; *.cnf, formulas; build.ninja.
     """
-    rng = random.Random(3)
+    rng = random.Random(seed + 3)
     write_services(folder / "services.yaml", rng)
     words = (folder / "words.txt").read_text().split()[::2]
     entries = [f"{word}/{''.join(sorted(rng.sample('URSDGLC', 3)))}" for word in words]

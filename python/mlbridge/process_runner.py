@@ -50,6 +50,11 @@ class Output:
         """The end, as text."""
         return self.tail.decode(errors="replace")
 
+    @property
+    def digest(self) -> str:
+        """A hash of all bytes."""
+        return self._hash.hexdigest()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Output) and self._hash.digest() == other._hash.digest()
 

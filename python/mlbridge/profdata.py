@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -83,6 +84,24 @@ def merge(
     if not files:
         raise InvalidArgument("no profile was written; did an instrumented program run?")
     _profdata(["merge", "-o", str(Path(output).absolute()), *files], tool)
+
+
+def without_unused(
+    profile: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    tool: str = "llvm-profdata-22",
+) -> None:
+    """Copy a profile without the functions that never ran, so that clang knows nothing of them,
+    instead of that they are cold. NotFound, InvalidArgument."""
+    ran = _profdata(["merge", "--text", "-o", "-", _given(profile)], tool)
+    text = ran.stdout.head.decode(errors="surrogateescape")
+    head = [line for line in text.partition("# Func Hash:")[0].splitlines() if line[:1] == ":"]
+    kept = [lines for lines in _records(text) if any(map(int, lines[3 : 3 + int(lines[2])]))]
+    with tempfile.TemporaryDirectory(prefix="mlbridge-profile-") as folder:
+        shorter = Path(folder, "profile.proftext")
+        blocks = ("\n".join(lines) for lines in ([*head, ""], *kept))
+        shorter.write_text("\n".join(f"{block}\n" for block in blocks), errors="surrogateescape")
+        _profdata(["merge", "-o", str(Path(output).absolute()), str(shorter)], tool)
 
 
 def _given(profile: str | os.PathLike[str]) -> str:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -56,6 +56,8 @@ class Program:
     outputs: tuple[str, ...] = ()
     cflags: str = "-Oz"
     linked: bool = False
+    #: Variables of its builds and runs, in place of those of this process.
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -389,10 +391,21 @@ class Workspace:
             for place, kept in places:
                 place.rename(kept)
 
-    def time(self, variants: Sequence[Variant], command: str, seconds: float) -> Timing:
+    def time(
+        self,
+        variants: Sequence[Variant],
+        command: str,
+        seconds: float,
+        *,
+        compared: bool = True,
+    ) -> Timing:
         """Compare the times of a command in the trees of several variants, in about so many
-        seconds. The variables are the same for all. Raises what clock.compare does."""
+        seconds; unless `compared`, its output may differ. The variables are the same for all.
+        Raises what clock.compare does."""
         there: list[Variant] = []
+        one = Command.of(command)
+        if not compared:
+            one = replace(one, stdout=str(self.folder / "output"))
 
         def put(variant: Variant | None) -> None:
             if there and there[0] is not variant:
@@ -404,10 +417,10 @@ class Workspace:
         works = [
             Work(
                 name=variant.name,
-                commands=(Command.of(command),),
+                commands=(one,),
                 folder=self._tree,
                 env=self._environment(()),
-                outputs=self.program.outputs,
+                outputs=self.program.outputs if compared else (),
                 before=partial(put, variant),
             )
             for variant in variants
@@ -431,6 +444,7 @@ class Workspace:
 
     def _environment(self, flags: Sequence[str]) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if name not in _MAKES_OWN}
+        env |= self.program.variables
         env.setdefault("SOURCE_DATE_EPOCH", "1577836800")  # for __DATE__ and __TIME__
         env["CCACHE_DISABLE"] = "1"
         for name, compiler in (("CC", self._compiler), ("CXX", cxx_of(self._compiler))):

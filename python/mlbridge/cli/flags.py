@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Sequence
 
 from .. import files
 from .arguments import Parser
@@ -17,7 +18,7 @@ from .command_line import words
 from .common import DONE, CommandError
 from .models import must_open
 from .probe import compiler_file, must_ask
-from .request import add_asking, request_of
+from .request import add_asking, decisions_of, request_of
 
 
 def add_arguments(parser: Parser) -> None:
@@ -53,6 +54,8 @@ def run(options: argparse.Namespace) -> int:
 
 def flags_line(options: argparse.Namespace) -> str:
     """The line that `mlbridge flags` prints."""
+    if decisions := decisions_of(options):
+        return line_of(decisions.words())
     request = request_of(options, files.onnx_runtime())
     if options.compiler:
         compiler_file(request)
@@ -80,9 +83,13 @@ def flags_line(options: argparse.Namespace) -> str:
             f"MLBRIDGE_COMPONENT_PATH={os.environ['MLBRIDGE_COMPONENT_PATH']}",
             file=sys.stderr,
         )
+    return line_of(words(request), is_plain=request.kind == "mlir")
+
+
+def line_of(words: Sequence[str], *, is_plain: bool = False) -> str:
+    """The words as one line; `is_plain`: what has no blanks needs no quotes there."""
     # Braces and brackets that $(…) leaves in a command line have no meaning there.
-    is_plain = request.kind == "mlir"
-    line = [word if is_plain and " " not in word else quoted(word) for word in words(request)]
+    line = [word if is_plain and " " not in word else quoted(word) for word in words]
     if odd := next((word for word in line if word.startswith("'")), None):
         print(
             f'mlbridge flags: {odd} is quoted for make and for eval; in "clang $(mlbridge flags '

@@ -20,6 +20,7 @@ GROUPS = {
         "path": "print where a compiler plugin is",
         "run": "run a compiler whose decisions a policy takes",
         "validate": "compare builds with and without a model",
+        "specialize": "make a program faster by a profile of its runs",
     },
     "models": {
         "inspect": "show what a model is and what runs it",

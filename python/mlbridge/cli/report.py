@@ -14,8 +14,9 @@ def add_arguments(parser: Parser) -> None:
     parser.describe(
         """\
 Writes one HTML file, which needs no network, about what WHAT is: the report.json of `mlbridge
-validate` or `make demo`, a recording or a folder of them (--log), the folder of a training, object
-files, executables or a folder of them. Of two of a kind the second is compared with the first.""",
+validate` or `make demo`, the file of `mlbridge specialize`, a recording or a folder of them
+(--log), the folder of a training, object files, executables or a folder of them. Of two of a kind
+the second is compared with the first.""",
         "example:\n  mlbridge report report.json -o report.html\n"
         "  mlbridge report build-before/ build-after/ -o sizes.html",
     )

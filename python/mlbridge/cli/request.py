@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import files
 from ..optimizations import LEVELS, OPTIMIZATIONS, Optimization, taking
@@ -15,7 +18,15 @@ from .arguments import Parser, duration, number_from_one
 from .common import CommandError, UsageError, nearest
 from .models import shipped_model, stated_models
 
+if TYPE_CHECKING:
+    from ..specializing.decisions_file import DecisionsFile
+
 MOST_EFFORT = 100
+#: Options that say how models are asked.
+_NOT_WITH_DECISIONS = (
+    *("model", "missing", "vocabulary", "effort", "goal", "profile", "lto", "max_steps"),
+    *("deadline", "plugin", "on_failure", "log", "levels", "require"),
+)
 #: What stands for several optimizations and --lto.
 COMBINATIONS = {"smallest": (("phase-ordering",), "full")}
 #: Models that a module of a link may name, as phase-ordering's options.cpp has them: they load no
@@ -112,11 +123,12 @@ def effort(text: str) -> int:
     return int(text)
 
 
-def add_models(parser: Parser) -> None:
-    """The options of `mlbridge flags`, `wrapper` and `validate`."""
+def add_models(parser: Parser, least: str = "+") -> None:
+    """The options of `mlbridge flags`, `wrapper` and `validate`; `least`: how many optimizations,
+    for argparse."""
     parser.add_argument(
         "optimizations",
-        nargs="+",
+        nargs=least,
         metavar="optimization",
         help=f"one or several of {', '.join((*OPTIMIZATIONS, *COMBINATIONS))}",
     )
@@ -170,7 +182,11 @@ def add_models(parser: Parser) -> None:
 
 def add_asking(parser: Parser) -> None:
     """The options of `mlbridge flags` and `wrapper`."""
-    add_models(parser)
+    add_models(parser, "*")
+    parser.option(
+        "--decisions FILE",
+        "what `mlbridge specialize` has found for the program, instead of optimizations",
+    )
     parser.option(
         "--on-failure",
         "if the model fails: the compiler's own passes and a warning (stock), or an error",
@@ -345,8 +361,43 @@ def query_of(options: argparse.Namespace, name: str, uri: str | None, runtime: s
     return Query(optimization, plugin, models, effort, uri is not None)
 
 
+def decisions_of(options: argparse.Namespace) -> DecisionsFile | None:
+    """The file of --decisions, if it is given, and the compiler is the one that it is for."""
+    if options.decisions is None:
+        return None
+    given = [name for name in _NOT_WITH_DECISIONS if getattr(options, name, None)]
+    beside = [f"--{name.replace('_', '-')}" for name in given]
+    if beside or options.optimizations:
+        raise UsageError(f"--decisions goes without {[*options.optimizations, *beside][0]}")
+    from ..specializing.decisions_file import read
+
+    found = read(options.decisions)
+    compiler = options.compiler or found.content["settings"]["compiler"]
+    try:
+        version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+    except OSError as error:
+        raise CommandError(f"--decisions: {compiler} can't be started: {error.strerror}") from None
+    if not version.startswith(f"{found.compiler}\n"):
+        major = re.search(r"clang version (\d+)", version)
+        stated = re.search(r"clang version (\d+)", found.compiler)
+        said = version.partition("\n")[0]
+        if not major or not stated or major[1] != stated[1]:
+            raise CommandError(
+                f"{options.decisions} is for {found.compiler!r}, and {compiler} is {said!r}; run "
+                "mlbridge specialize with that"
+            )
+        print(
+            f"mlbridge: {options.decisions} was measured with {found.compiler!r}; "
+            f"{compiler} is {said!r}",
+            file=sys.stderr,
+        )
+    return found
+
+
 def request_of(options: argparse.Namespace, runtime: str | None) -> Request:
     """The request of a command line; `runtime` is where ONNX Runtime is, if it must be told."""
+    if not options.optimizations:
+        raise UsageError("the following arguments are required: optimization")
     expand(options)
     must_fit(options)
     uris = stated_uris(options.model, options.optimizations)

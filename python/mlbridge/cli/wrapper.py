@@ -6,15 +6,17 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
+from collections.abc import Sequence
 
 from .. import files
 from ..outputs import write_whole
 from .arguments import Parser
 from .command_line import words
-from .common import DONE, must_be_writable
+from .common import DONE, CommandError, must_be_writable
 from .models import needed_files
 from .probe import compiler_file, must_ask
-from .request import add_asking, request_of
+from .request import add_asking, decisions_of, request_of
 
 SCRIPT = """\
 #!/bin/sh
@@ -62,6 +64,13 @@ example:
 def run(options: argparse.Namespace) -> int:
     """Write the script, once its compiler has asked the model."""
     must_be_writable(o=options.output)
+    if decisions := decisions_of(options):
+        stated = options.compiler or decisions.content["settings"]["compiler"]
+        found = shutil.which(stated)
+        if found is None:
+            raise CommandError(f"{stated} is not on PATH")
+        write(options.output, [found, decisions.path], [found, *decisions.words()])
+        return DONE
     request = request_of(options, files.find_onnx_runtime())
     request = request._replace(on_failure=request.on_failure or "fail")
     compiler = compiler_file(request)
@@ -75,10 +84,18 @@ def run(options: argparse.Namespace) -> int:
     refusal = NO_INDEX.format(
         what=NO_PLUGIN if fails else f"warning: {NO_PLUGIN}", then="exit 1" if fails else "break"
     )
-    text = SCRIPT.format(
-        needed=shlex.join(dict.fromkeys(needed)),
-        command=shlex.join([compiler, *words(request)]),
-        refusal=refusal if request.kind == "llvm" else "",
+    write(
+        options.output,
+        needed,
+        [compiler, *words(request)],
+        refusal if request.kind == "llvm" else "",
     )
-    write_whole(options.output, os.fsencode(text), executable=True)
     return DONE
+
+
+def write(place: str, needed: Sequence[str], command: Sequence[str], refusal: str = "") -> None:
+    """Write the script of a command, which needs these files."""
+    text = SCRIPT.format(
+        needed=shlex.join(dict.fromkeys(needed)), command=shlex.join(command), refusal=refusal
+    )
+    write_whole(place, os.fsencode(text), executable=True)

@@ -17,7 +17,8 @@ from ..errors import InvalidModel, NotFound
 from ..outputs import write_whole
 from ..reading import open_file, read_json
 from ..recording import MAGIC
-from . import decisions, evaluation, sizes, training
+from ..specializing import decisions_file
+from . import decisions, evaluation, sizes, specialization, training
 from .page import PICTURES, Figure, library, page, picture
 
 __all__ = ["PICTURES", "chart", "decisions", "evaluation", "labels", "library", "of_validation"]
@@ -26,12 +27,13 @@ SECTIONS = (
     *evaluation.SECTIONS,
     *sizes.SECTIONS,
     *training.SECTIONS,
+    *specialization.SECTIONS,
     *decisions.SECTIONS,
 )
 REPORT, RECORDING, TRIALS = "report.json", ".mlbrec", ".trials.json"
 EXPECTED = (
-    "expected the report.json of `mlbridge validate` or `make demo`, a recording, the folder of a"
-    " training, or object files"
+    "expected the report.json of `mlbridge validate` or `make demo`, a decisions file, a recording,"
+    " the folder of a training, or object files"
 )
 
 
@@ -56,6 +58,8 @@ def _read(path: Path, name: str) -> list[Any]:
         start = file.read(64)
     if has_code(start):
         return [sizes.Build(name, sizes.read(path))]
+    if start.startswith((decisions_file.PROFILE, b"PK\x03\x04")):
+        return [specialization.read(decisions_file.read(path), name)]
     if start.startswith(MAGIC):
         return [decisions.read([path], name)]
     if path.name.endswith(TRIALS):

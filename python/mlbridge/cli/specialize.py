@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge specialize`: a program made faster by a profile of its own runs."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..optimizations import LEVELS
+from .arguments import Parser, positive_seconds
+from .common import DONE, Interrupted, UsageError, must_be_writable, printable, table
+
+if TYPE_CHECKING:
+    from ..specializing.search import Measured, Specialization
+
+#: As specializing.search and specializing.ways have them; --help starts neither.
+OBJECTIVES = ("time", "bytes", "time-at-no-more-bytes")
+LEVERS = ("profile", "partial", "link", "cold")
+
+
+def add_arguments(parser: Parser) -> None:
+    """The options of `mlbridge specialize`."""
+    parser.describe(
+        """\
+Makes a program faster: builds it with counters, takes the profile of all runs, builds it with the
+profile alone and in link-time optimization, with and without cold functions for size, and chooses
+by the clock. What is chosen is measured anew, on the runs of --confirm-run if there are any; what
+isn't faster for certain is not used. FILE has the decisions and the profile, for
+`mlbridge flags --decisions FILE` in all later builds.""",
+        """\
+The build is told the compiler by $CC and $CXX, and the level by $CFLAGS and $CXXFLAGS; it also
+finds cc, gcc, clang, c++ … on its PATH. Runs must print the same each time, unless --check says
+what is right. If it is interrupted, the same command goes on.
+
+example:
+  mlbridge specialize -o app.decisions --build 'make -j2' \\
+    --run './app a.txt' --run './app b.txt' --confirm-run './app c.txt'
+  make CC="clang-22 $(mlbridge flags --decisions app.decisions)\"""",
+    )
+    parser.option("-o FILE", "the decisions file", dest="output", required=True)
+    parser.option("--build COMMAND", "builds the program: 'make -j2'", required=True)
+    parser.option("--run COMMAND ...", "run in the built tree: it is profiled, and decides")
+    parser.option("--confirm-run COMMAND ...", "on which what was chosen is measured")
+    parser.option("--tree DIR", "the source tree, which is copied (default: .)", default=".")
+    parser.option("--prepare COMMAND", "run before each build: ./configure")
+    parser.option("--check COMMAND", "must end with 0 in each built tree: 'make check'")
+    parser.option(
+        "--output FILE ...", "a file that the runs write, to be compared", dest="output_files"
+    )
+    parser.option("--level", "the -O level (default: O3)", choices=LEVELS, default="O3")
+    parser.option(
+        "--objective",
+        "less time (the default); less code that isn't slower; less time in no more code",
+        choices=OBJECTIVES,
+        default="time",
+    )
+    parser.option(
+        "--without LEVER ...", f"don't use this one of {', '.join(LEVERS)}", choices=LEVERS
+    )
+    parser.option(
+        "--time TIME",
+        "measure each command for so long when it confirms, for each way (default: 30s)",
+        type=positive_seconds,
+        default=30.0,
+    )
+    parser.option(
+        "--timeout TIME",
+        "the most for a build, a check or a run (default: 10m)",
+        type=positive_seconds,
+        default=600.0,
+    )
+    parser.option("--compiler COMMAND", "(default: clang-22)", default="clang-22")
+    parser.option("--work DIR", "keep what was built here (default: FILE.work, removed at the end)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Specialize, and print what was found."""
+    if not options.run:
+        raise UsageError("the following arguments are required: --run")
+    must_be_writable(o=options.output)
+    from ..specializing.search import Settings, specialize
+
+    settings = Settings(
+        tree=Path(options.tree),
+        build=options.build,
+        runs=tuple(options.run),
+        confirm_runs=tuple(options.confirm_run),
+        prepare=options.prepare or "",
+        check=options.check or "",
+        outputs=tuple(options.output_files),
+        level=options.level,
+        objective=options.objective,
+        levers=tuple(one for one in LEVERS if one not in options.without),
+        seconds=options.time,
+        timeout=options.timeout,
+        compiler=options.compiler,
+    )
+    work = Path(options.work or f"{options.output}.work")
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        found = specialize(
+            settings,
+            Path(options.output),
+            work,
+            keep=options.work is not None,
+            shown=lambda text: print(printable(text), file=sys.stderr, flush=True),
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; the same command goes on, from {work}") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    show(found, options.output)
+    return DONE
+
+
+def show(found: Specialization, output: str) -> None:
+    """The table, and what was chosen."""
+    usual = found.bytes["none"]
+
+    def row(name: str, one: Measured, where: str) -> list[Any]:
+        size = "-" if one.bytes is None else f"{one.bytes:.3f}"
+        return [name, where, size, one.time or "-"]
+
+    rows = [row(name, one, "runs") for name, one in found.raced.items()]
+    where = "confirm runs" if found.settings.confirm_runs else "runs, anew"
+    rows += [row(name, one, where) for name, one in found.confirmed.items()]
+    if rows:
+        table(["way", "measured on", "bytes", "time"], rows, left=("way", "measured on"))
+        print(
+            f"over the build's own ({usual} executable bytes, -{found.settings.level});"
+            " [95 % confidence]"
+        )
+    for name, text in found.problems.items():
+        print(f"left out: {name}: {printable(text)}")
+    for text in found.notes:
+        print(f"note: {printable(text)}")
+    if found.chosen.profile or found.chosen.link:
+        one = found.confirmed[found.chosen.name]
+        print(f"chosen: {found.chosen.name}: time {one.time}, bytes {one.bytes:.3f}")
+        print(f'build with: CC="{found.settings.compiler} $(mlbridge flags --decisions {output})"')
+    else:
+        print("chosen: none; the build's own stays as it is")

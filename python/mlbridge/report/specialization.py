@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What `mlbridge specialize` has measured and chosen: its decisions file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidModel
+from ..reading import shortly
+from ..specializing.decisions_file import PROFILE, DecisionsFile
+from . import charts
+from .page import Cell, Column, Figure, Interval, Part, Section, Table
+
+__all__ = ["PROFILE", "SECTIONS", "Found", "read"]
+_RUNS, _FRESH, _ANEW = "the runs", "the runs that confirm", "the runs, anew"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A way as it was measured: on which runs, executable bytes over the build's own, times."""
+
+    way: str
+    runs: str
+    bytes: float | None
+    time: Interval | None
+    commands: Mapping[str, Interval]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A specialization."""
+
+    name: str
+    chosen: str
+    rows: Sequence[Row]
+    repeat: Mapping[str, Interval]
+    about: Sequence[str]
+    remarks: Sequence[str]
+
+
+def read(file: DecisionsFile, name: str) -> Found:
+    """The contents of a decisions file. Raises InvalidModel if it is damaged."""
+    try:
+        return _read(file, name)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidModel(f"{name}: a damaged decisions file: {shortly(error)}") from None
+
+
+def _read(file: DecisionsFile, name: str) -> Found:
+    content = file.content
+    settings = content["settings"]
+    fresh = _FRESH if settings["confirm_runs"] else _ANEW
+    rows = [*_rows(content["raced"], _RUNS), *_rows(content["confirmed"], fresh)]
+    about = [
+        f"chosen: {file.way.name}",
+        f"built by `{settings['build']}` at -{settings['level']} with {file.compiler}",
+        f"{content['bytes']['none']:,} executable bytes by the build's own way",
+    ]
+    remarks = [f"{way} is left out: {text}" for way, text in content["problems"].items()]
+    return Found(
+        name,
+        file.way.name,
+        rows,
+        {str(text): _interval(one) for text, one in content["repeat"].items()},
+        about,
+        [*remarks, *map(str, content["notes"])],
+    )
+
+
+def _rows(found: Mapping[str, Any], runs: str) -> Iterable[Row]:
+    for way, one in found.items():
+        yield Row(
+            str(way),
+            runs,
+            None if one["bytes"] is None else float(one["bytes"]),
+            None if one["time"] is None else _interval(one["time"]),
+            {str(text): _interval(ratio) for text, ratio in one["commands"].items()},
+        )
+
+
+def _interval(found: Mapping[str, Any]) -> Interval:
+    low, high = (None if found[end] is None else float(found[end]) for end in ("low", "high"))
+    return Interval(float(found["mean"]), low, high, int(found["count"]))
+
+
+def _of(sources: Sequence[Any]) -> list[Found]:
+    return [one for one in sources if isinstance(one, Found)]
+
+
+def _named(one: Found, text: str, among: Sequence[Found]) -> str:
+    return text if len(among) == 1 else f"{one.name}: {text}"
+
+
+def _ways(sources: Sequence[Any]) -> Iterable[Part]:
+    found = _of(sources)
+    for what in ("time", "bytes"):
+        data = [
+            _bar(_named(one, row.way, found), row.runs, value)
+            for one in found
+            for row in one.rows
+            if (value := getattr(row, what)) is not None
+        ]
+        runs = list(dict.fromkeys(row["way"] for row in data))
+        if data:
+            title = f"{what}, % against the build's own"
+            caption = f"{what.capitalize()} of each way; the lines are 95 % intervals"
+            yield Figure(caption, charts.changes(data, runs, title, (_RUNS, _FRESH, _ANEW)))
+    for one in found:
+        columns = [
+            *(Column("way"), Column("measured on"), Column("bytes", ".4f")),
+            *(Column("time [95 % interval]", ".4f"), Column("chosen")),
+        ]
+        rows: list[list[Cell]] = [
+            [row.way, row.runs, row.bytes, row.time, "yes" if row.way == one.chosen else ""]
+            for row in one.rows
+        ]
+        yield Table(_named(one, "Over the build's own; below 1 is better", found), columns, rows)
+        yield from (_named(one, text, found) for text in one.remarks)
+
+
+def _bar(name: str, runs: str, value: Interval | float) -> dict[str, Any]:
+    if not isinstance(value, Interval):
+        return {"name": name, "way": runs, "ratio": value}
+    return {"name": name, "way": runs, "ratio": value.mean, "low": value.low, "high": value.high}
+
+
+def _commands(sources: Sequence[Any]) -> Iterable[Part]:
+    found = _of(sources)
+    for one in found:
+        rows: list[list[Cell]] = [
+            [text, row.way, row.runs, time, time.count]
+            for row in one.rows
+            for text, time in row.commands.items()
+        ]
+        rows += [[text, "itself", "", time, time.count] for text, time in one.repeat.items()]
+        columns = [
+            *(Column("command"), Column("way"), Column("measured on")),
+            *(Column("time [95 % interval]", ".4f"), Column("pairs")),
+        ]
+        caption = _named(one, "Each command; the build's own over itself last", found)
+        yield Table(caption, columns, rows)
+
+
+SECTIONS = (
+    Section("What was tried", lambda sources: bool(_of(sources)), _ways),
+    Section("By command", lambda sources: bool(_of(sources)), _commands),
+)

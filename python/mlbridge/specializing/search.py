@@ -1,0 +1,541 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Finds the way to compile a program that its own runs like best (see the package)."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from .. import profdata
+from ..clock import LEAST_PAIRS
+from ..errors import Error, InvalidArgument, Unsupported
+from ..process_runner import Output, Ran, run_tool
+from ..ratio import Ratio
+from ..validation import BuildFailed, Program, Variant, Workspace
+from . import decisions_file
+from .ways import LEVERS, Way, instrumented, ways
+from .workplace import Workplace, contents_of
+
+#: What is looked for: less time; less code that isn't slower; less time in no more code.
+OBJECTIVES = ("time", "bytes", "time-at-no-more-bytes")
+#: Seconds for each way and command in the first round and in that of the leaders, as parts of those
+#: of the confirmation.
+_ROUNDS = (0.1, 0.4)
+#: How the problem of a way begins whose program does something else.
+WRONG = "wrong"
+_BASELINE, _COUNTING = "none", "counting"
+_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A program, and what it is to be made better at.
+
+    `prepare`, `build`, `check` and the runs are commands for the shell, in a copy of the tree; the
+    first three find $CC, $CXX, $CFLAGS and $CXXFLAGS.
+    """
+
+    tree: Path
+    build: str
+    runs: tuple[str, ...]  #: that are profiled, and decide
+    confirm_runs: tuple[str, ...] = ()  #: on which the winner is measured, if there are any
+    prepare: str = ""
+    check: str = ""  #: must end with 0 in every build; then the outputs of runs may change
+    outputs: tuple[str, ...] = ()  #: files that the runs write, which are compared
+    level: str = "O3"
+    objective: str = "time"
+    levers: tuple[str, ...] = LEVERS
+    seconds: float = 30.0  #: of measuring for the confirmation, for each way and command
+    timeout: float = 600.0  #: seconds of a build, a check or a run
+    compiler: str = "clang-22"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A way beside the build's own; None where nothing was measured."""
+
+    bytes: float | None = None  #: executable bytes of what is linked
+    time: Ratio | None = None  #: the geometric mean over commands
+    commands: Mapping[str, Ratio] = field(default_factory=dict)
+
+
+@dataclass
+class Specialization:
+    """What was found; ways are named as Way.name says."""
+
+    settings: Settings
+    compiler: str  #: the first line of its --version
+    bytes: dict[str, int] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)  #: of ways that can't be used
+    raced: dict[str, Measured] = field(default_factory=dict)  #: on the runs
+    confirmed: dict[str, Measured] = field(default_factory=dict)  #: the winner and its parts, anew
+    repeat: dict[str, Ratio] = field(default_factory=dict)  #: of each command: its time over itself
+    chosen: Way = field(default_factory=Way)
+    notes: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the decisions file."""
+        settings = asdict(self.settings) | {"tree": str(self.settings.tree)}
+
+        def numbers(found: Mapping[str, Measured]) -> dict[str, Any]:
+            return {
+                name: {
+                    "bytes": one.bytes,
+                    "time": one.time and one.time.as_json(),
+                    "commands": {text: ratio.as_json() for text, ratio in one.commands.items()},
+                }
+                for name, one in found.items()
+            }
+
+        return {
+            "way": self.chosen._asdict(),
+            "compiler": self.compiler,
+            "settings": settings,
+            "bytes": self.bytes,
+            "problems": self.problems,
+            "raced": numbers(self.raced),
+            "confirmed": numbers(self.confirmed),
+            "repeat": {text: ratio.as_json() for text, ratio in self.repeat.items()},
+            "notes": self.notes,
+        }
+
+
+def specialize(
+    settings: Settings,
+    output: Path,
+    work: Path,
+    *,
+    keep: bool = True,
+    shown: Callable[[str], None] = lambda text: None,
+) -> Specialization:
+    """Build a program in all ways, measure them, and write the best one's decisions file.
+
+    `work` is a new folder or one of an earlier call with the same settings, which goes on; it
+    should be on a disk with room for ten built trees. It is removed at the end unless `keep` or
+    there was a wrong output. `shown` is told what was done. Raises
+    InvalidArgument, BuildFailed, DeadlineExceeded, NotFound, Unsupported, Busy, OSError.
+    """
+    must_make_sense(settings)
+    version = run_tool([settings.compiler, "--version"], timeout=_TIMEOUT).stdout.text.split("\n")[
+        0
+    ]
+    major = re.search(r"clang version (\d+)\.", version)
+    if not major:
+        raise Unsupported(f"{settings.compiler} says that it is {version!r}; expected a clang")
+    made_from = [asdict(settings) | {"tree": str(settings.tree.resolve())}, version]
+    done = False
+    place = Workplace(work, [*made_from, contents_of(settings.tree)])
+    try:
+        search = _Search(settings, place, version, major[1], shown)
+        found = search.run()
+        profile = search.profile_of(found.chosen).read_bytes() if found.chosen.profile else b""
+        decisions_file.write(output, profile, found.as_json())
+        done = not keep and not any(text.startswith(WRONG) for text in found.problems.values())
+        return found
+    finally:
+        place.close(remove=done)
+
+
+def must_make_sense(settings: Settings) -> None:
+    """InvalidArgument if not."""
+    if not settings.runs:
+        raise InvalidArgument("there is no run; expected a command that does what should be faster")
+    if settings.objective not in OBJECTIVES:
+        raise InvalidArgument(
+            f"the objective is {settings.objective}; expected one of {OBJECTIVES}"
+        )
+    if odd := set(settings.levers) - set(LEVERS):
+        raise InvalidArgument(f"there is no lever {sorted(odd)[0]}; expected {', '.join(LEVERS)}")
+    if both := set(settings.runs) & set(settings.confirm_runs):
+        raise InvalidArgument(
+            f"`{sorted(both)[0]}` is a run; what confirms should be another input"
+        )
+
+
+class _Search:
+    """The steps of a specialization."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        place: Workplace,
+        version: str,
+        major: str,
+        shown: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._place = place
+        self._major = major
+        self._shown = shown
+        self._found = Specialization(settings, version)
+        program = Program(
+            name=settings.tree.resolve().name,
+            tree=settings.tree,
+            build=settings.build,
+            prepare=settings.prepare,
+            outputs=settings.outputs,
+            cflags=f"-{settings.level}" if settings.level else "",
+            linked=True,
+            variables=place.variables(major),
+        )
+        self._workspace = Workspace(
+            program, place.folder / "trees", place.compiler, settings.timeout
+        )
+
+    def profile_of(self, way: Way) -> Path:
+        """The merged profile of all runs, as the way needs it."""
+        return self._place.folder / f"{'partial' if way.partial else 'profile'}.profdata"
+
+    def run(self) -> Specialization:
+        """All of it."""
+        found = self._found
+        if "profile" in self._settings.levers:
+            profdata.must_have_runtime(self._settings.compiler)
+        self._build(Way())
+        if self._settings.check:
+            self._place.step("check none", lambda: self._must_pass(Way()))
+        for command in self._commands:
+            self._place.step(f"try {command}", lambda command=command: self._try(command))
+        if "profile" in self._settings.levers:
+            self._place.step("profile", self._take_profile)
+        usable = [way for way in ways(self._settings.levers) if self._is_usable(way)]
+        self._say_how_long(len(usable))
+        if not usable:
+            found.notes.append("no way is left to be measured")
+            return found
+        found.raced = self._race(usable)
+        best = choose(found.raced, usable, self._settings.objective)
+        if best is None:
+            found.notes.append("no way is as good as the build's own, so nothing was confirmed")
+            return found
+        found.chosen = self._confirm(best)
+        return found
+
+    @property
+    def _commands(self) -> list[str]:
+        return [*self._settings.runs, *self._settings.confirm_runs]
+
+    # Builds
+
+    def _variant(self, name: str, words: Sequence[str]) -> Variant:
+        command = self._settings.compiler
+        return Variant(name, lambda _: self._place.compilers(command, words))
+
+    def _variant_of(self, way: Way) -> Variant:
+        # The way without levers, if it is measured, is a second build like the baseline.
+        return self._variant(way.name, way.words(str(self.profile_of(way))))
+
+    @property
+    def _baseline(self) -> Variant:
+        return self._variant(_BASELINE, ())
+
+    def _is_built(self, name: str) -> bool:
+        return (self._workspace.folder / name).is_dir()
+
+    def _build(self, way: Way) -> None:
+        """Build it, unless that was done and its tree is there."""
+        step = f"build {way.name}"
+        if not self._is_built(way.name):
+            self._place.forget(step)
+
+        def work() -> dict[str, Any]:
+            self._place.calls()
+            built = self._workspace.build(self._variant_of(way))
+            if not self._place.calls():
+                raise BuildFailed(
+                    f"`{self._settings.build}` called no compiler by $CC, $CXX or a name such as "
+                    "cc or g++, so its code is not what would be measured"
+                )
+            return {"bytes": {name: one.bytes for name, one in built.objects.items()},
+                    "seconds": round(built.seconds, 2)}  # fmt: skip
+
+        is_new = way.name not in self._found.bytes
+        made = self._place.step(step, work)
+        self._found.bytes[way.name] = sum(made["bytes"].values())
+        if not is_new:
+            return
+        self._shown(
+            f"built {way.name}: {self._found.bytes[way.name]} executable bytes, "
+            f"{made['seconds']:.1f} s"
+        )
+
+    def _is_usable(self, way: Way) -> bool:
+        """Whether it can be built, passes the check, and prints what the build's own does."""
+        problems = self._found.problems
+        if way != Way():
+            if text := self._place.step(f"problem {way.name}", lambda: self._problem(way)):
+                problems[way.name] = text
+                self._shown(f"{way.name} is left out: {text}")
+                return False
+            self._build(way)
+        return True
+
+    def _problem(self, way: Way) -> str:
+        try:
+            self._build(way)
+            if self._settings.check:
+                self._must_pass(way)
+            for command in self._commands:
+                ran, files = self._workspace.run(self._variant_of(way), command)
+                kept = self._place.step(f"try {command}", dict)["results"]
+                if what := difference(kept, self._described(ran, files)):
+                    return f"{WRONG}: `{command}`: {what}"
+        except (Error, OSError) as error:
+            return str(error)
+        return ""
+
+    # Runs
+
+    def _described(self, ran: Ran, files: Mapping[str, Output | None]) -> dict[str, str]:
+        found = {"exit code": str(ran.code)}
+        if not self._settings.check:
+            found["standard output"] = ran.stdout.digest
+            found |= {name: one.digest if one else "no file" for name, one in files.items()}
+        return found
+
+    def _must_pass(self, way: Way) -> bool:
+        ran, _ = self._workspace.run(self._variant_of(way), self._settings.check)
+        if ran.code:
+            raise InvalidArgument(
+                f"the check `{self._settings.check}` ended with {ran.code}: {ran.reason}"
+            )
+        return True
+
+    def _try(self, command: str) -> dict[str, Any]:
+        """The results of a command; InvalidArgument if it can't be measured."""
+        tries = []
+        for _ in range(2):
+            ran, files = self._workspace.run(self._baseline, command)
+            if ran.code < 0 or ran.code in (126, 127):
+                raise InvalidArgument(f"`{command}` ended with {ran.code}: {ran.reason}")
+            tries.append(self._described(ran, files))
+        if what := difference(*tries):
+            raise InvalidArgument(
+                f"`{command}`: {what} from run to run, so builds can't be told right or wrong by "
+                "it; have it print the same each time, or state a check"
+            )
+        self._shown(f"`{command}` takes {ran.seconds:.3f} s")
+        return {"seconds": f"{ran.seconds:.4f}", "results": tries[0]}
+
+    def _take_profile(self) -> str:
+        for continuous in (False, True):
+            raw = self._place.folder / "raw"
+            shutil.rmtree(raw, ignore_errors=True)
+            words = instrumented(str(raw), continuous=continuous)
+            variant = self._variant(_COUNTING, words)
+            self._workspace.build(variant)
+            shutil.rmtree(raw, ignore_errors=True)  # of programs that ran in the build
+            for command in self._settings.runs:
+                ran, _ = self._workspace.run(variant, command)
+                if ran.code < 0:
+                    self._shown(f"`{command}` ended with {ran.code} when it was counted")
+            files = [file for file in sorted(raw.glob("*.profraw")) if file.stat().st_size]
+            shutil.rmtree(self._workspace.folder / _COUNTING, ignore_errors=True)
+            if files:
+                break
+        else:
+            raise InvalidArgument(
+                "no run wrote a profile: the build doesn't hand -fprofile-generate to its links "
+                "(have it link by $CC), or the runs start another program than was built"
+            )
+        tool = f"llvm-profdata-{self._major}"
+        whole = self.profile_of(Way(True))
+        profdata.merge(files, whole, tool)
+        counts = profdata.counts(whole, tool)
+        ran = sum(one.max > 0 for one in counts.values())
+        if not ran:
+            raise InvalidArgument("the profile is empty: no function of the program ran")
+        profdata.without_unused(whole, self.profile_of(Way(True, True)), tool)
+        self._shown(
+            f"profiled {len(self._settings.runs)} runs: {ran} of {len(counts)} functions ran"
+        )
+        return "taken"
+
+    # Measuring
+
+    def _time(
+        self, stage: str, tried: Sequence[Way], command: str, seconds: float
+    ) -> dict[str, Any]:
+        names = " ".join(way.name for way in tried)
+
+        def work() -> dict[str, Any]:
+            for way in (Way(), *tried):
+                self._build(way)
+            variants = [self._variant_of(way) for way in tried if way != Way()]
+            if not variants:
+                variants = [self._second()]
+            timing = self._workspace.time(
+                [self._baseline, *variants],
+                command,
+                seconds * (len(variants) + 1),
+                compared=not self._settings.check,
+            )
+            return timing.as_json()
+
+        return self._place.step(f"{stage} {command}: {names}", work)
+
+    def _second(self) -> Variant:
+        """A copy of the baseline, which is compared with it if there is nothing else."""
+        second = self._variant("again", ())
+        if not self._is_built(second.name):
+            self._workspace.build(second)
+        return second
+
+    def _say_how_long(self, count: int) -> None:
+        settings, tried = self._settings, self._place.step
+        parts = len(settings.confirm_runs or settings.runs) * (1 + min(count, 5)) / (1 + count)
+        parts += sum(_ROUNDS) * len(settings.runs)
+        least = sum(float(tried(f"try {one}", dict)["seconds"]) for one in self._commands)
+        seconds = max(parts * settings.seconds * (1 + count), 4 * LEAST_PAIRS * least * count)
+        self._shown(f"measuring {count} ways takes about {math.ceil(seconds / 60)} minutes")
+
+    def _measure(
+        self, stage: str, tried: Sequence[Way], commands: Iterable[str], seconds: float
+    ) -> dict[str, Measured]:
+        by_way: dict[str, dict[str, Ratio]] = {way.name: {} for way in tried}
+        for command in commands:
+            timing = self._time(stage, tried, command, seconds)
+            repeat = ratio_from(timing["repeat"])
+            self._found.repeat[command] = repeat
+            for way in tried:
+                name = way.name if way != Way() else "again"
+                if what := timing["differences"].get(name):
+                    self._found.problems[way.name] = f"{WRONG}: `{command}`: {what}"
+                elif name in timing["ratios"]:
+                    by_way[way.name][command] = ratio_from(timing["ratios"][name])
+        usual = self._found.bytes[_BASELINE]
+        found = {}
+        for name, ratios in by_way.items():
+            if name in self._found.problems:
+                continue
+            size = self._found.bytes[name] / usual if usual else None
+            found[name] = Measured(size, combined(ratios.values()), ratios)
+        return found
+
+    def _race(self, usable: Sequence[Way]) -> dict[str, Measured]:
+        """Short for all ways, longer for those that may be the best."""
+        found: dict[str, Measured] = {}
+        left = list(usable)
+        for part in _ROUNDS:
+            seconds = part * self._settings.seconds
+            found |= self._measure(f"race {part:g}", left, self._settings.runs, seconds)
+            left = leaders(found, left)
+            for name in (way.name for way in usable if way.name in found):
+                self._shown(f"{name}: bytes {found[name].bytes:.3f}, time {found[name].time}")
+            if len(left) < 2:
+                break
+        return found
+
+    def _confirm(self, best: Way) -> Way:
+        """The way that fresh measurements confirm: the best, or a part of it, or none."""
+        found, settings = self._found, self._settings
+        fresh = settings.confirm_runs
+        if not fresh:
+            found.notes.append(
+                "measured anew on the runs that decided; inputs that nothing was tuned on may gain "
+                "less: add --confirm-run"
+            )
+        others = [way for way in (*best.parts(), *best.careful()) if way.name in found.raced]
+        tried = list(dict.fromkeys([*others, best]))
+        found.confirmed = self._measure("confirm", tried, fresh or settings.runs, settings.seconds)
+        for way in sorted(tried, key=lambda way: (way != best, way.partial, -len(way.name))):
+            if (one := found.confirmed.get(way.name)) and self._is_gain(one):
+                if way == Way():
+                    found.notes.append(
+                        f"GAIN WITHOUT A CHANGE: the same build takes {one.time} of its own time, "
+                        "so something else than the code decides here"
+                    )
+                if way != best:
+                    found.notes.append(f"{best.name} led on the runs, but is not confirmed")
+                return way
+        self._say_what_it_takes(best)
+        return Way()
+
+    def _is_gain(self, one: Measured) -> bool:
+        if one.time is None:
+            return False
+        noise = max((noise_of(ratio) for ratio in self._found.repeat.values()), default=1.0)
+        is_smaller = one.bytes is not None and one.bytes < 1
+        if self._settings.objective == "bytes":
+            return is_smaller and one.time.low <= noise
+        if self._settings.objective != "time" and one.bytes is not None and one.bytes > 1:
+            return False
+        return one.time.high * noise < 1
+
+    def _say_what_it_takes(self, best: Way) -> None:
+        """A note on why nothing is gained."""
+        one = self._found.confirmed.get(best.name)
+        if one is None or one.time is None:
+            self._found.notes.append("nothing could be confirmed")
+            return
+        text = f"no gain is certain: {best.name} takes {one.time} of the time"
+        gain, width = 1 - one.time.mean, one.time.high - one.time.mean
+        if 0 < gain < width:
+            longer = self._settings.seconds * (width / gain) ** 2
+            text += f"; if that is its mean, --time {math.ceil(longer)}s would tell"
+        self._found.notes.append(text)
+
+
+def difference(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """The first result that is another one."""
+    for what, value in before.items():
+        if after.get(what) != value:
+            codes = f" is {after.get(what)}, not {value}" if what == "exit code" else " differs"
+            return f"{what}{codes}"
+    return ""
+
+
+def ratio_from(found: Mapping[str, Any]) -> Ratio:
+    """A ratio that JSON held."""
+    low, high = (0.0 if found["low"] is None else found["low"],
+                 math.inf if found["high"] is None else found["high"])  # fmt: skip
+    return Ratio(found["mean"], low, high, found["count"])
+
+
+def combined(ratios: Iterable[Ratio]) -> Ratio | None:
+    """The geometric mean of ratios that were measured one by one, with the interval that their own
+    intervals leave; None if there are none."""
+    some = list(ratios)
+    if not some:
+        return None
+    if any(one.low <= 0 or math.isinf(one.high) for one in some):
+        return Ratio(math.exp(fmean(math.log(one.mean) for one in some)), 0.0, math.inf, 1)
+    mean = fmean(math.log(one.mean) for one in some)
+    half = math.sqrt(sum((math.log(one.high / one.low) / 2) ** 2 for one in some)) / len(some)
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    return Ratio(math.exp(mean), low, high, min(one.count for one in some))
+
+
+def noise_of(repeat: Ratio) -> float:
+    """By how much a build that is not as fast as itself widens what is called a gain."""
+    if repeat.low <= 1 <= repeat.high:
+        return 1.0
+    return max(repeat.mean, 1 / repeat.mean)
+
+
+def leaders(found: Mapping[str, Measured], tried: Sequence[Way]) -> list[Way]:
+    """The ways that may be as fast as the fastest."""
+    times = {name: one.time for name, one in found.items() if one.time}
+    if not times:
+        return []
+    limit = min(times.values(), key=lambda time: time.mean).high
+    return [way for way in tried if way.name in times and times[way.name].low <= limit]
+
+
+def choose(found: Mapping[str, Measured], tried: Sequence[Way], objective: str) -> Way | None:
+    """The best way, if one will do. Among those that are as fast as far as is known, that with the
+    least bytes."""
+    there = [way for way in tried if way.name in found and found[way.name].time]
+    if objective == "time-at-no-more-bytes":
+        there = [way for way in there if (found[way.name].bytes or 1.0) <= 1]
+    if objective == "bytes":
+        there = [way for way in there if found[way.name].time.low <= 1]  # type: ignore[union-attr]
+    else:
+        there = leaders({way.name: found[way.name] for way in there}, there)
+    return min(there, key=lambda way: found[way.name].bytes or 1.0, default=None)

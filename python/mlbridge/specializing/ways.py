@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The ways in which a program is compiled with a profile, and the words that clang needs for them.
+
+Starts neither NumPy nor the extension, nor dataclasses: `mlbridge flags` uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from .. import files
+
+#: What may be switched off: the profile itself, what it hasn't seen as without it, link-time
+#: optimization, cold functions for size.
+LEVERS = ("profile", "partial", "link", "cold")
+#: A static function is known by the last part of its file's name, so that a profile serves for the
+#: same sources in another folder.
+_NAMES = "-static-func-full-module-prefix=false"
+
+
+class Way(NamedTuple):
+    """A way to compile; without any of these it is the build's own."""
+
+    profile: bool = False
+    partial: bool = False  #: what the profile has not seen run is compiled as without, not as cold
+    link: str = ""  #: full or thin
+    cold: bool = False  #: functions that the profile calls cold are compiled for size (minsize)
+
+    @property
+    def name(self) -> str:
+        """A name for tables and folders."""
+        parts = ["profile"] * (self.profile and not self.partial) + ["partial"] * self.partial
+        parts += [self.link] * bool(self.link) + ["cold"] * self.cold
+        return "-".join(parts) or "none"
+
+    def words(self, profile: str) -> list[str]:
+        """What clang's command line has more: the same words to compile and to link."""
+        line = []
+        if self.profile:
+            line += [f"-fprofile-use={profile}", *files.llvm_words(_NAMES)]
+        if self.link:
+            line += [f"-flto={self.link}", "-fuse-ld=lld"]
+        if self.cold:
+            line += files.llvm_words("-pgo-cold-func-opt=minsize")
+        if not line:
+            return []
+        # Code that has changed since the profile was taken is worth a warning, and no error.
+        always = ["-Wno-error=backend-plugin", "-Wno-unused-command-line-argument"]
+        return ["--start-no-unused-arguments", *line, *always, "--end-no-unused-arguments"]
+
+    def parts(self) -> list[Way]:
+        """This way and those before it, each with one lever more: profile, link, cold."""
+        steps = [Way(self.profile, self.partial), Way(self.profile, self.partial, self.link), self]
+        return [way for way in dict.fromkeys(steps) if way != Way()] or [self]
+
+    def careful(self) -> list[Way]:
+        """The ways like this one that are slower by less on what the profile has not seen."""
+        if not self.profile or self.partial:
+            return []
+        return [*dict.fromkeys([Way(True, True, self.link), Way(True, True)])]
+
+    @classmethod
+    def of(cls, found: object) -> Way:
+        """The way that a decisions file has. ValueError if it is none that this version knows."""
+        if not isinstance(found, dict) or found.keys() != set(cls._fields):
+            raise ValueError(f"expected {', '.join(cls._fields)}, got {found!r:.80}")
+        way = cls(**found)
+        flags = {type(way.profile), type(way.partial), type(way.cold)}
+        if way.link not in ("", "full", "thin") or flags != {bool}:
+            raise ValueError(f"got {found!r:.80}")
+        return way
+
+
+def ways(levers: Collection[str] = LEVERS) -> list[Way]:
+    """All ways with these levers, the simplest first; without any it is the build's own."""
+    links = ["", "thin", "full"] if "link" in levers else [""]
+    if "profile" not in levers:
+        return [Way(link=link) for link in links if link] or [Way()]
+    kinds = [(False, False)] + [(False, True)] * ("cold" in levers)
+    kinds += [(True, False)] * ("partial" in levers)  # of that, next to nothing is cold
+    return [Way(True, partial, link, cold) for partial, cold in kinds for link in links]
+
+
+def instrumented(folder: str, *, continuous: bool) -> list[str]:
+    """The words of the build whose programs count what runs, in a folder. `continuous`: the counts
+    are in a file while they run, however they end; then targets of indirect calls aren't counted.
+    """
+    line = [f"-fprofile-generate={folder}", *files.llvm_words(_NAMES)]
+    if continuous:
+        options = ("-disable-vp", "-do-counter-promotion=false")
+        line += ["-fprofile-continuous", *files.llvm_words(*options)]
+    return ["--start-no-unused-arguments", *line, "--end-no-unused-arguments"]

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The folder of a specialization: what was built, what was measured, and who works in it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..claiming import claim, file_errors
+from ..errors import Busy, NotFound
+from ..outputs import replace_whole
+from ..processes import Process
+from ..validation import cxx_of
+
+Value = TypeVar("Value")
+_KIND = "specialization"
+#: The names by which builds call a compiler that they don't take from $CC or $CXX.
+_C, _CXX = ("cc", "c99", "gcc", "clang"), ("c++", "g++", "clang++")
+#: LLVM's tools, which read bitcode, by the names and variables that builds know.
+_TOOLS = {"ar": "AR", "nm": "NM", "ranlib": "RANLIB"}
+#: The variable that tells the processes of a folder.
+_MARK = "MLBRIDGE_SPECIALIZATION"
+_SCRIPT = """\
+#!/bin/sh
+echo >> {log}
+exec {command} "$@"
+"""
+
+
+class Workplace:
+    """A folder in which only one specialization works at a time, and which a later one of the same
+    settings goes on with."""
+
+    def __init__(self, folder: Path, made_from: object) -> None:
+        """Busy if another process works in it; InvalidArgument if it is somebody else's folder."""
+        self.folder = folder.resolve()
+        claim(self.folder, _KIND)
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise Busy(
+                f"{folder}: another specialization works here; choose another --work"
+            ) from None
+        self._end_strays()
+        digest = hashlib.blake2b(json.dumps(made_from).encode(), digest_size=20).hexdigest()
+        self._state = self.folder / "state.json"
+        self._kept: dict[str, Any] = {"made_from": digest, "steps": {}}
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            found = json.loads(self._state.read_text())
+            if found["made_from"] == digest and isinstance(found["steps"], dict):
+                self._kept = found
+        if not self._kept["steps"]:
+            self._clear()
+
+    def _end_strays(self) -> None:
+        """End what a killed specialization has left running here, so that it writes into no tree
+        any more."""
+        marker = os.fsencode(f"{_MARK}={self.folder}")
+        left = True
+        while left:
+            left = False
+            for entry in Path("/proc").glob("[0-9]*"):
+                process = Process.of(int(entry.name))
+                with contextlib.suppress(OSError):
+                    is_ours = marker in (entry / "environ").read_bytes().split(b"\0")
+                    left |= is_ours and process is not None and process.signal(signal.SIGKILL)
+
+    def close(self, *, remove: bool = False) -> None:
+        """Leave the folder, or remove it."""
+        if remove:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def _clear(self) -> None:
+        with file_errors(self.folder):
+            for place in self.folder.iterdir():
+                if place.name in ("lock", "mlbridge.json"):
+                    continue
+                if place.is_dir() and not place.is_symlink():
+                    shutil.rmtree(place)
+                else:
+                    place.unlink()
+
+    def has(self, name: str) -> bool:
+        """Whether a step was done."""
+        return name in self._kept["steps"]
+
+    def step(self, name: str, work: Callable[[], Value]) -> Value:
+        """The result of a step, which JSON can hold: of an earlier run, or else of `work`."""
+        if not self.has(name):
+            self._kept["steps"][name] = work()
+            with file_errors(self.folder):
+                replace_whole(self._state, json.dumps(self._kept).encode())
+        return self._kept["steps"][name]  # type: ignore[no-any-return]
+
+    def forget(self, name: str) -> None:
+        """Have a step done again."""
+        self._kept["steps"].pop(name, None)
+
+    # The compilers that a build finds
+
+    @property
+    def _bin(self) -> Path:
+        return self.folder / "bin"
+
+    @property
+    def compiler(self) -> str:
+        """The C compiler; cxx_of() gives that of C++."""
+        return str(self._bin / "clang")
+
+    @contextlib.contextmanager
+    def compilers(self, command: str, words: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Have the compilers in the folder run `command` with these words more. They lie at the
+        same place for all ways, so that no object differs by their names."""
+        self._bin.mkdir(exist_ok=True)
+        for names, real in ((_C, command), (_CXX, cxx_of(command))):
+            found = shutil.which(real)
+            if found is None:
+                raise NotFound(
+                    f"{real} is not on PATH; expected clang 22 (apt-get install clang-22)"
+                )
+            line = shlex.join([found, *words])
+            text = _SCRIPT.format(log=shlex.quote(str(self._calls)), command=line)
+            for name in names:
+                replace_whole(self._bin / name, text.encode(), mode=0o755)
+        yield ()
+
+    def variables(self, version: str) -> dict[str, str]:
+        """Variables of a build, beside CC and CXX: tools that read bitcode, also by PATH."""
+        self._bin.mkdir(exist_ok=True)
+        found = {_MARK: str(self.folder), "LLVM_PROFILE_FILE": ""}
+        found |= {"PATH": f"{self._bin}:{os.environ.get('PATH', os.defpath)}"}
+        for name, variable in _TOOLS.items():
+            real = shutil.which(f"llvm-{name}-{version}")
+            if real is None:
+                raise NotFound(
+                    f"llvm-{name}-{version} is not on PATH: apt-get install llvm-{version}"
+                )
+            text = f'#!/bin/sh\nexec {shlex.quote(real)} "$@"\n'
+            replace_whole(self._bin / name, text.encode(), mode=0o755)
+            found[variable] = real
+        return found
+
+    @property
+    def _calls(self) -> Path:
+        return self.folder / "calls"
+
+    def calls(self) -> int:
+        """How often the compilers were called since the last question."""
+        try:
+            count = self._calls.stat().st_size
+        except OSError:
+            return 0
+        self._calls.unlink()
+        return count
+
+
+def contents_of(tree: Path) -> str:
+    """A hash of a source tree: names, sizes and times of its files."""
+    digest = hashlib.blake2b(digest_size=20)
+    for folder, folders, names in os.walk(tree):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(folder, name)
+            with contextlib.suppress(OSError):
+                status = path.lstat()
+                digest.update(
+                    f"{path.relative_to(tree)}\0{status.st_size}\0{status.st_mtime_ns}\n".encode(
+                        errors="surrogateescape"
+                    )
+                )
+    return digest.hexdigest()

@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mlbridge specialize` on small programs; what the clock says is made up, except for one test."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlbridge.cli import main
+from mlbridge.clock import Timing
+from mlbridge.errors import Busy, InvalidArgument
+from mlbridge.ratio import Ratio
+from mlbridge.specializing import decisions_file
+from mlbridge.specializing.search import Settings, Specialization, specialize
+from mlbridge.specializing.ways import Way, ways
+from mlbridge.validation import BuildFailed, Variant, Workspace
+
+MAIN = """
+#include <stdio.h>
+#include <string.h>
+int count(const char *text, int letter);
+int main(int argc, char **argv) {
+  int sum = 0;
+  for (int i = 0; i < 2000; ++i)
+    sum += count(argv[1], 'a' + i % 26);
+  printf("%d\\n", sum);
+  return argc != 2;
+}
+"""
+COUNT = """
+static int same(int a, int b) { return a == b; }
+int count(const char *text, int letter) {
+  int found = 0;
+  for (; *text; ++text)
+    found += same(*text, letter);
+  return found;
+}
+int unused(int x) { return x * 3; }
+"""
+MAKE = """
+app: main.o src/count.o
+\t$(CC) $(CFLAGS) -o $@ main.o src/count.o
+%.o: %.c
+\t$(CC) $(CFLAGS) -c -o $@ $<
+"""
+RUN, OTHER = "./app bananas", "./app cabbages"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    place = tmp_path / "tree"
+    (place / "src").mkdir(parents=True)
+    (place / "main.c").write_text(MAIN)
+    (place / "src/count.c").write_text(COUNT)
+    (place / "Makefile").write_text(MAKE)
+    return place
+
+
+def timing(names: Sequence[str], times: Mapping[str, float]) -> Timing:
+    """Times as exact as a clock's would be on an ideal machine."""
+    ratios = {}
+    for name in names[1:]:
+        mean = times.get(name, 1.0)
+        ratios[name] = Ratio(mean, mean * 0.99, mean * 1.01, 50)
+    return Timing(names[0], ratios, Ratio(1.0, 0.99, 1.01, 50), dict.fromkeys(names, 0.01))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Gives ways made-up times, in runs and in those that confirm; the commands that are timed."""
+
+    def fake(times: Mapping[str, float], confirmed: Mapping[str, float] | None = None) -> list[str]:
+        asked: list[str] = []
+
+        def timed(
+            self: Workspace, variants: Sequence[Variant], command: str, seconds: float, **_: Any
+        ) -> Timing:
+            asked.append(command)
+            names = [variant.name for variant in variants]
+            assert all((self.folder / name / "app").is_file() for name in names)
+            is_fresh = command == OTHER and confirmed is not None
+            return timing(names, confirmed or {} if is_fresh else times)
+
+        monkeypatch.setattr(Workspace, "time", timed)
+        return asked
+
+    return fake
+
+
+def settings(tree: Path, **more: Any) -> Settings:
+    return Settings(tree=tree, build="make -j2", runs=(RUN,), **{"confirm_runs": (OTHER,)} | more)
+
+
+def specialized(tree: Path, **more: Any) -> Specialization:
+    place = tree.parent
+    return specialize(settings(tree, **more), place / "app.decisions", place / "work", keep=False)
+
+
+def made_with(decisions: Path, tree: Path, jobs: int = 2) -> bytes:
+    """The program of a build with what `mlbridge flags` prints."""
+    command = [sys.executable, "-m", "mlbridge", "flags", "--decisions", str(decisions)]
+    flags = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    make = ["make", "-B", f"-j{jobs}", f"CC=clang-22 {flags}", "CFLAGS=-O3"]
+    done = subprocess.run(make, cwd=tree, check=True, capture_output=True, text=True)
+    assert "warning" not in done.stderr, done.stderr
+    return (tree / "app").read_bytes()
+
+
+def test_the_fastest_way_that_is_confirmed_is_in_the_file(
+    tree: Path, clock: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    commands = clock({"profile-full": 0.8, "profile-thin": 0.9})
+    found = specialized(tree)
+    assert found.chosen == Way(profile=True, link="full") and not found.problems
+    assert set(commands) == {RUN, OTHER} and commands[-1] == OTHER
+    assert not (tmp_path / "work").exists() and not (tree / "app").exists()
+    decisions = decisions_file.read(tmp_path / "app.decisions")
+    assert decisions.way == found.chosen and "clang version 22" in decisions.compiler
+    show = ["llvm-profdata-22", "show", "--all-functions", str(tmp_path / "app.decisions")]
+    shown = subprocess.run(show, check=True, capture_output=True, text=True).stdout
+    assert "count.c;same" in shown and "main:" in shown
+
+    first = made_with(tmp_path / "app.decisions", tree)
+    elsewhere = tmp_path / "elsewhere" / "deeper"
+    elsewhere.parent.mkdir()
+    subprocess.run(["cp", "-r", tree, elsewhere], check=True)
+    copied = tmp_path / "elsewhere" / "copy.decisions"
+    copied.write_bytes((tmp_path / "app.decisions").read_bytes())
+    assert made_with(copied, elsewhere, jobs=8) == first
+    assert made_with(copied, elsewhere, jobs=1) == first
+    subprocess.run(["make", "-B", "CC=clang-22", "CFLAGS=-O3"], cwd=tree, check=True)
+    assert (tree / "app").read_bytes() != first
+
+
+@pytest.mark.parametrize(
+    ("times", "confirmed", "chosen"),
+    [
+        ({}, {}, "none"),
+        ({"profile-full": 0.8}, {"profile-full": 1.0, "profile": 1.0}, "none"),
+        ({"profile-full": 0.8}, {"profile-full": 1.3, "profile": 0.9}, "profile"),
+        ({"profile-full": 0.8}, {"profile-full": 1.3, "partial-full": 0.95}, "partial-full"),
+        ({"profile-full": 0.8}, {"profile-full": 0.995}, "none"),
+    ],
+)
+def test_what_is_not_confirmed_is_not_used(
+    tree: Path,
+    clock: Callable[..., list[str]],
+    times: Mapping[str, float],
+    confirmed: Mapping[str, float],
+    chosen: str,
+) -> None:
+    clock(times, confirmed)
+    found = specialized(tree)
+    assert found.chosen.name == chosen and found.notes
+    decisions = tree.parent / "app.decisions"
+    if chosen == "none":
+        assert decisions_file.read(decisions).words() == []
+        plain = ["make", "-B", "CC=clang-22", "CFLAGS=-O3"]
+        subprocess.run(plain, cwd=tree, check=True, capture_output=True)
+        assert made_with(decisions, tree) == (tree / "app").read_bytes()
+
+
+def test_objectives_and_levers(tree: Path, clock: Callable[..., list[str]]) -> None:
+    clock({"profile": 0.8, "profile-cold": 0.802, "profile-full-cold": 0.99})
+    assert specialized(tree).chosen.name == "profile-cold"
+    assert specialized(tree, levers=("profile",)).chosen.name == "profile"
+    assert specialized(tree, levers=()).chosen == Way()
+    found = specialized(tree, objective="bytes")
+    smallest = min(found.raced, key=lambda name: found.raced[name].bytes or 1.0)
+    assert found.chosen.name == smallest
+    with pytest.raises(InvalidArgument, match="expected one of"):
+        specialized(tree, objective="joy")
+
+
+def test_a_wrong_program_is_reported_and_not_used(
+    tree: Path, clock: Callable[..., list[str]]
+) -> None:
+    clock({"profile-full": 0.5, "profile": 0.8})
+    (tree / "main.c").write_text(
+        MAIN.replace("return argc", 'if (FULL) puts("other");\n  return argc')
+    )
+    # A compiler that makes another program of -flto=full.
+    broken = tree.parent / "clang-broken"
+    broken.write_text(
+        '#!/bin/sh\ncase "$*" in\n*--version*) ;;\n*-flto=full*) set -- "$@" -DFULL=1 ;;\n'
+        '*) set -- "$@" -DFULL=0 ;;\nesac\nexec clang-22 "$@"\n'
+    )
+    broken.chmod(0o755)
+    (tree.parent / "clang++-broken").symlink_to(broken)
+    found = specialized(tree, compiler=str(broken))
+    wrong = {name for name, text in found.problems.items() if text.startswith("wrong")}
+    assert wrong == {"profile-full", "profile-full-cold", "partial-full"}
+    assert "standard output differs" in found.problems["profile-full"]
+    assert found.chosen.name == "profile"
+    assert (tree.parent / "work/trees/profile-full/app").is_file()
+
+
+def broken_run(text: str) -> dict[str, Any]:
+    return {"runs": (text,), "confirm_runs": ()}
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "text"),
+    [
+        (broken_run("echo $RANDOM $$"), InvalidArgument, "differs from run to run"),
+        (broken_run("./ap"), InvalidArgument, "ended with 127"),
+        (broken_run("kill -SEGV $$"), InvalidArgument, "ended with -11"),
+        (broken_run("echo nothing"), InvalidArgument, "no run wrote a profile"),
+        ({"build": "make fail"}, BuildFailed, "No rule to make target"),
+        ({"build": "cp /bin/true app"}, BuildFailed, "called no compiler"),
+        ({"check": "false"}, InvalidArgument, "the check `false` ended with 1"),
+        ({"runs": ()}, InvalidArgument, "there is no run"),
+        ({"confirm_runs": (RUN,)}, InvalidArgument, "should be another input"),
+        ({"compiler": "true"}, Exception, "expected a clang"),
+    ],
+)
+def test_what_can_not_be_measured_is_refused(
+    tree: Path, more: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text.replace("$", r"\$")):
+        specialized(tree, **more)
+    assert not (tree.parent / "app.decisions").exists()
+
+
+def test_a_check_stands_for_the_output(tree: Path, clock: Callable[..., list[str]]) -> None:
+    clock({"profile": 0.8})
+    (tree / "main.c").write_text(MAIN.replace("return argc", 'printf("%p", &sum);\n return argc'))
+    with pytest.raises(InvalidArgument, match="differs from run to run"):
+        specialized(tree)
+    assert specialized(tree, check="./app x > /dev/null").chosen.name == "profile"
+
+
+def test_a_program_that_ends_in_any_way_is_profiled(
+    tree: Path, clock: Callable[..., list[str]]
+) -> None:
+    clock({"profile": 0.8})
+    (tree / "main.c").write_text(
+        "#include <unistd.h>\n"
+        + MAIN.replace("return argc", "fflush(stdout); _exit(0);\n  return argc")
+    )
+    assert specialized(tree).chosen.name == "profile"
+
+
+def test_names_of_compilers_and_archives(tree: Path, clock: Callable[..., list[str]]) -> None:
+    clock({"profile-thin": 0.8})
+    (tree / "Makefile").write_text(
+        "CC = gcc\napp: main.o libcount.a\n\tgcc -O3 -o $@ main.o -L. -lcount\n"
+        "main.o: main.c\n\t$(CC) -O3 -c main.c\n"
+        "libcount.a: src/count.c\n\tcc -O3 -c -o count.o src/count.c\n\tar rcs $@ count.o\n"
+    )
+    found = specialized(tree)
+    assert found.chosen.name == "profile-thin" and not found.problems
+
+
+def test_code_that_has_changed_since_is_compiled_without(
+    tree: Path, clock: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    clock({"profile": 0.8})
+    specialized(tree)
+    (tree / "src/count.c").write_text(
+        COUNT.replace("int found = 0;", "int found = 0;\n  if (letter == 'q') return -1;")
+    )
+    words = decisions_file.read(tmp_path / "app.decisions").words()
+    make = ["make", "-B", f"CC=clang-22 {shlex.join(words)}", "CFLAGS=-O3 -Werror"]
+    done = subprocess.run(make, cwd=tree, check=True, capture_output=True, text=True)
+    assert "count" in done.stderr and "warning" in done.stderr, done.stderr
+
+
+# The decisions file
+
+
+@pytest.fixture
+def decisions(tree: Path, clock: Callable[..., list[str]], tmp_path: Path) -> Path:
+    clock({"profile": 0.8})
+    specialized(tree, levers=("profile",))
+    return tmp_path / "app.decisions"
+
+
+def damaged(content: bytes, kind: str) -> bytes:
+    if kind == "half":
+        return content[: len(content) // 2]
+    if kind == "profile":
+        return content[:100] + bytes([content[100] ^ 1]) + content[101:]
+    if kind == "empty":
+        return b""
+    return b"x" + content
+
+
+@pytest.mark.parametrize("kind", ["half", "profile", "empty", "longer"])
+def test_a_damaged_file_is_refused(
+    decisions: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decisions.write_bytes(damaged(decisions.read_bytes(), kind))
+    assert main(["flags", "--decisions", str(decisions)]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and str(decisions) in err and err.count("\n") == 1
+
+
+def test_another_compiler_than_the_file_is_for(
+    decisions: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    newer = tmp_path / "clang-23"
+    newer.write_text('#!/bin/sh\necho "clang version 23.1.0"\n')
+    newer.chmod(0o755)
+    assert main(["flags", "--decisions", str(decisions), "--compiler", str(newer)]) == 1
+    assert "run mlbridge specialize with that" in capsys.readouterr().err
+    newer.write_text('#!/bin/sh\necho "Debian clang version 22.9.9"\n')
+    assert main(["flags", "--decisions", str(decisions), "--compiler", str(newer)]) == 0
+    out, err = capsys.readouterr()
+    assert "-fprofile-use=" in out and "was measured with" in err
+
+
+def test_flags_and_wrapper(
+    decisions: Path, tree: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for words in (["phase-ordering"], ["--effort", "1"]):
+        assert main(["flags", *words, "--decisions", str(decisions)]) == 2
+        assert f"--decisions goes without {words[0]}" in capsys.readouterr().err
+    assert main(["flags"]) == 2
+    assert "are required: optimization" in capsys.readouterr().err
+    script = tmp_path / "cc"
+    assert main(["wrapper", "--decisions", str(decisions), "-o", str(script)]) == 0
+    subprocess.run(["make", "-B", f"CC={script}", "CFLAGS=-O3"], cwd=tree, check=True)
+    assert (tree / "app").read_bytes() == made_with(decisions, tree)
+    decisions.rename(tmp_path / "moved")
+    done = subprocess.run([script, "-c", "main.c"], cwd=tree, capture_output=True, text=True)
+    assert done.returncode == 1 and "is gone" in done.stderr
+
+
+def test_every_way_is_read_back(tmp_path: Path) -> None:
+    for way in [Way(), *ways()]:
+        content = {"way": way._asdict(), "compiler": "clang"}
+        profile = b"\xfflprofi\x81" * way.profile
+        decisions_file.write(tmp_path / "file", profile, content)
+        assert decisions_file.read(tmp_path / "file").way == way
+    for odd in ({"link": "sometimes"}, {"profile": 1}, {"more": True}):
+        content = {"way": {**Way()._asdict(), **odd}, "compiler": "clang"}
+        decisions_file.write(tmp_path / "file", b"", content)
+        with pytest.raises(InvalidArgument, match=r"decisions\.json"):
+            decisions_file.read(tmp_path / "file")
+    assert len({way.name for way in ways()}) == len(ways())
+
+
+# The folder
+
+
+def test_only_one_works_in_a_folder(tree: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "mlbridge.json").write_text('{"kind": "specialization", "version": 1}')
+    with (work / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(Busy, match="another specialization works here"):
+            specialized(tree)
+
+
+def test_another_folder_is_not_touched(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "mine").write_text("precious")
+    with pytest.raises(InvalidArgument, match="has other files in it"):
+        specialized(tree)
+    assert (tmp_path / "work" / "mine").read_text() == "precious"
+
+
+@pytest.mark.parametrize("after", ["built profile:", "built profile-full:", "profiled"])
+def test_what_was_killed_goes_on(tree: Path, tmp_path: Path, after: str) -> None:
+    command = [sys.executable, "-m", "mlbridge", "specialize", "-o", "app.decisions"]
+    command += ["--tree", "tree", "--build", "make", "--run", RUN, "--time", "100ms"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as killed:
+        assert killed.stderr is not None
+        for line in killed.stderr:
+            if line.startswith(after):
+                break
+        os.kill(killed.pid, signal.SIGKILL)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert after not in done.stderr or after == "built profile:"
+    assert "chosen:" in done.stdout and not (tmp_path / "app.decisions.work").exists()
+    content = decisions_file.read(tmp_path / "app.decisions").content
+    assert set(content["bytes"]) >= {way.name for way in ways()}
+
+
+def test_the_command(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["specialize", "-o", str(tmp_path / "out"), "--tree", str(tree), "--build", "make"]
+    assert main([*command, "--time", "1s"]) == 2
+    assert "--run" in capsys.readouterr().err
+    words = ["--run", RUN, "--confirm-run", OTHER, "--time", "100ms", "--without", "link"]
+    assert main([*command, *words]) == 0
+    out, err = capsys.readouterr()
+    assert "over the build's own" in out and "profiled 1 runs" in err and "thin" not in out
+    assert json.loads(json.dumps(decisions_file.read(tmp_path / "out").content))["raced"]
+    assert main([*command, "--run", "false | exit 3; sleep 100", "--timeout", "1s"]) == 1
+    assert capsys.readouterr().err.count("\n") >= 1
