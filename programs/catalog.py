@@ -14,6 +14,12 @@ HERE = Path(__file__).resolve().parent
 CATALOG = HERE / "catalog.toml"
 ROOT = HERE.parent
 SETS = ("training", "validation", "test-A", "test-B", "test-C", "test-D", "demo")
+_MIBENCH = (
+    *("lame", "libmad", "hunspell", "tre", "pcre2", "libtomcrypt", "mbedtls", "crypto++"),
+    *("libgsm", "zlib", "kissfft", "fftw3"),
+)
+#: Programs of what these suites are made of, from several sets (README.md).
+SUITES = {"mibench-like": _MIBENCH, "cbench-like": (*_MIBENCH, "bzip2")}
 
 
 class ProgramsError(Exception):
@@ -146,14 +152,15 @@ def load(path: Path = CATALOG) -> list[Program]:
 
 
 def select(programs: list[Program], names: list[str]) -> list[Program]:
-    """The programs named by `names`: names of sets or of programs; none means all."""
+    """The programs named by `names`: names of sets, suites or programs; none means all."""
     if not names:
         return programs
-    known = {program.name for program in programs} | set(SETS)
+    known = {program.name for program in programs} | set(SETS) | set(SUITES)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ProgramsError(
             f"no program or set called {', '.join(unknown)}; programs: "
-            f"{', '.join(program.name for program in programs)}; sets: {', '.join(SETS)}"
+            f"{', '.join(program.name for program in programs)}; sets: {', '.join((*SETS, *SUITES))}"
         )
-    return [p for p in programs if p.name in names or p.set in names]
+    wanted = {one for name in names for one in SUITES.get(name, (name,))}
+    return [p for p in programs if p.name in wanted or p.set in wanted]

@@ -19,6 +19,15 @@ def test_the_sets_are_large_enough() -> None:
     assert len(sets["demo"]) >= 8
 
 
+def test_suites_name_programs() -> None:
+    mibench, cbench = (
+        {program.name for program in select(load(), [name])}
+        for name in ("mibench-like", "cbench-like")
+    )
+    assert len(mibench) == 12 and cbench - mibench == {"bzip2"}
+    assert [p.name for p in select(load(), ["mibench-like", "lua"]) if p.name == "lua"]
+
+
 def test_every_demo_program_is_run_by_its_test() -> None:
     for program in select(load(), ["demo"]):
         ran = {word for command in program.test for word in command}
