@@ -132,7 +132,7 @@ class Workplace:
                 )
             line = shlex.join([found, *words])
             text = _SCRIPT.format(log=shlex.quote(str(self._calls)), command=line)
-            for name in names:
+            for name in {*names, Path(real).name}:
                 replace_whole(self._bin / name, text.encode(), mode=0o755)
         yield ()
 

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How much a search of LLVM's settings gains over a program's own profile and link: an oracle.
+
+    python3 -m experiments.speed_oracle lzip brotli --tries 100 -o build/experiments/oracle.json
+
+Needs Optuna (pip install optuna). Each program is compiled once, with the profile of its runs, for
+full link-time optimization (`mlbridge specialize`'s profile-full). A try links it anew with other
+settings of the optimizer and the code generator, as Optuna's TPE draws them, and is compared with
+the same link without by the clock, on the runs. The five best are compared for longer, and the best
+of these on fresh inputs, which nothing has seen. An output that differs ends a try.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from experiments.specialize import FRESH, runs_of
+from mlbridge import clock, profdata
+from mlbridge.errors import Error
+from mlbridge.outputs import write_whole
+from mlbridge.ratio import Ratio
+from mlbridge.specializing.search import combined
+from mlbridge.specializing.ways import Way, instrumented
+from programs import work
+from programs.build import compile_program, link_program
+from programs.catalog import Program, ProgramsError, load, select
+from programs.fetch import BUILD, fetch
+
+#: Settings of LLVM 22 and their values; the first of each is LLVM's own.
+SETTINGS: dict[str, tuple[object, ...]] = {
+    "inline-threshold": (None, 50, 100, 400, 800, 1600),
+    "hot-callsite-threshold": (None, 500, 1500, 6000, 12000),
+    "inlinecold-threshold": (None, 0, 20, 100, 225),
+    "unroll-threshold": (None, 0, 80, 600, 1200),
+    "unroll-runtime": (None, "false", "true"),
+    "unroll-max-percent-threshold-boost": (None, 100, 800),
+    "force-vector-width": (None, 1, 2, 4, 8),
+    "force-vector-interleave": (None, 1, 2, 4),
+    "vectorize-slp": (None, "false"),
+    "enable-dfa-jump-thread": (None, "true"),
+    "enable-gvn-hoist": (None, "true"),
+    "enable-gvn-sink": (None, "true"),
+    "enable-loopinterchange": (None, "true"),
+    "enable-loop-flatten": (None, "true"),
+    "enable-ext-tsp-block-placement": (None, "false", "true"),
+    "enable-split-machine-functions": (None, "true"),
+    "align-all-functions": (None, 4, 5, 6),
+    "align-all-nofallthru-blocks": (None, 3, 4, 5),
+    "tail-dup-size": (None, 1, 4, 8),
+    "tail-dup-placement-threshold": (None, 1, 4, 8),
+    "x86-cmov-converter": (None, "false"),
+    "jump-threading-threshold": (None, 2, 12, 24),
+    "two-entry-phi-node-folding-threshold": (None, 1, 8, 16),
+    "profile-summary-cutoff-hot": (None, 900000, 999000, 999900),
+    "licm-control-flow-hoisting": (None, "true"),
+    "enable-pre": (None, "false"),
+    "memop-max-annotations": (None, 8),
+}
+BEST = 5
+
+
+def linker_words(drawn: dict[str, object]) -> list[str]:
+    """The settings for clang when it links."""
+    options = [f"-{name}={value}" for name, value in drawn.items() if value is not None]
+    return [f"-Wl,-mllvm,{option}" for option in options]
+
+
+class Oracle:
+    """A program, compiled with its profile, that is linked in many ways."""
+
+    def __init__(self, program: Program, folder: Path, seconds: float) -> None:
+        self._program = program
+        self._folder = folder
+        self._seconds = seconds
+        self._runs, self._fresh = runs_of(program)
+        raw, profile = folder / "raw", folder / "profile.profdata"
+        counting = ("-O3", *instrumented(str(raw), continuous=False))
+        compiled = compile_program(program, folder / "counting", flags=counting, drivers=True)
+        link_program(program, compiled, folder / "0/mlbridge-bin", ("clang-22", *counting))
+        for run in self._runs:
+            subprocess.run(
+                run, shell=True, cwd=folder / "0", check=False, stdout=subprocess.DEVNULL
+            )
+        profdata.merge(sorted(raw.glob("*.profraw")), profile)
+        self._words = ("-O3", *Way(True, False, "full").words(str(profile)))
+        self._compiled = compile_program(
+            program, folder / "objects", flags=self._words, drivers=True
+        )
+        self.link("base", {})
+
+    def link(self, name: str, drawn: dict[str, object]) -> None:
+        """Link it. ProgramsError"""
+        target = self._folder / name / "mlbridge-bin"
+        shutil.rmtree(target, ignore_errors=True)
+        command = ("clang-22", *self._words, *linker_words(drawn))
+        link_program(self._program, self._compiled, target, command)
+
+    def time(self, name: str, seconds: float, *, fresh: bool = False) -> Ratio:
+        """The time over the same link's without settings. Error if an output differs."""
+        ratios = []
+        for run in self._fresh if fresh else self._runs:
+            works = [
+                clock.Work(one, (clock.Command.of(run),), self._folder / one, outputs=())
+                for one in ("base", name)
+            ]
+            timing = clock.compare(works[0], works[1:], budget=seconds)
+            if timing.differences:
+                raise ProgramsError(f"{self._program.name}: {timing.differences}")
+            ratios.append(timing.ratios[name])
+        found = combined(ratios)
+        assert found
+        return found
+
+    def search(self, tries: int) -> dict[str, Any]:
+        """The best of so many tries."""
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        study = optuna.create_study(
+            direction="minimize",
+            sampler=optuna.samplers.TPESampler(seed=0, multivariate=True, group=False),
+        )
+        found: list[tuple[float, dict[str, object]]] = []
+        failed = 0
+        for _ in tqdm(range(tries), desc=self._program.name, file=sys.stderr):
+            trial = study.ask()
+            drawn: dict[str, object] = {
+                name: values[trial.suggest_int(name, 0, len(values) - 1)]
+                for name, values in SETTINGS.items()
+            }
+            try:
+                self.link("try", drawn)
+                time = self.time("try", self._seconds)
+            except (Error, ProgramsError):
+                failed += 1
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                continue
+            study.tell(trial, math.log(time.mean))
+            found.append((time.mean, {name: v for name, v in drawn.items() if v is not None}))
+        found.sort(key=lambda one: one[0])
+        leading = []
+        for _, drawn in found[:BEST]:
+            self.link("try", drawn)
+            leading.append((self.time("try", 5 * self._seconds), drawn))
+        time, drawn = min(leading, key=lambda one: one[0].mean)
+        self.link("try", drawn)
+        return {
+            "tries": tries,
+            "failed": failed,
+            "settings": drawn,
+            "runs": time.as_json(),
+            "fresh": self.time("try", 10 * self._seconds, fresh=True).as_json(),
+        }
+
+
+def means_of(found: dict[str, Any]) -> dict[str, str]:
+    """Geometric means over programs, on the runs and on fresh inputs."""
+    return {
+        which: str(Ratio.of(one[which]["mean"] for one in found.values()))
+        for which in ("runs", "fresh")
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Command line."""
+    about = (__doc__ or "").split("\n")[0]
+    parser = argparse.ArgumentParser(prog="experiments.speed_oracle", description=about)
+    parser.add_argument("names", nargs="+", help="sets or programs")
+    parser.add_argument("--tries", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each try and command")
+    parser.add_argument("-o", dest="output", type=Path, metavar="FILE", required=True)
+    options = parser.parse_args(arguments)
+    programs = fetch(select(load(), options.names))
+    work.write(BUILD / "work")
+    work.write(BUILD / FRESH, edition=1)
+    found: dict[str, Any] = {}
+    if options.output.exists():
+        found = json.loads(options.output.read_text())["programs"]
+    for program in programs:
+        if program.name in found:
+            continue
+        with tempfile.TemporaryDirectory(dir=BUILD, prefix=f".{program.name}-") as folder:
+            oracle = Oracle(program, Path(folder), options.seconds)
+            found[program.name] = oracle.search(options.tries)
+        print(program.name, json.dumps(found[program.name]), flush=True)
+        text = json.dumps({"programs": found, "means": means_of(found)}, indent=1)
+        write_whole(options.output, text.encode() + b"\n")
+    print(json.dumps(means_of(found)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
