@@ -160,7 +160,8 @@ def select(programs: list[Program], names: list[str]) -> list[Program]:
     if unknown:
         raise ProgramsError(
             f"no program or set called {', '.join(unknown)}; programs: "
-            f"{', '.join(program.name for program in programs)}; sets: {', '.join((*SETS, *SUITES))}"
+            f"{', '.join(program.name for program in programs)}; sets: "
+            f"{', '.join((*SETS, *SUITES))}"
         )
     wanted = {one for name in names for one in SUITES.get(name, (name,))}
     return [p for p in programs if p.name in wanted or p.set in wanted]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shlex
 import signal
@@ -198,11 +197,13 @@ def test_a_wrong_program_is_reported_and_not_used(
     broken.chmod(0o755)
     (tree.parent / "clang++-broken").symlink_to(broken)
     found = specialized(tree, compiler=str(broken))
-    wrong = {name for name, text in found.problems.items() if text.startswith("wrong")}
-    assert wrong == {"profile-full", "profile-full-cold", "partial-full"}
+    names = {name for name, text in found.problems.items() if text.startswith("wrong")}
+    assert names == {"profile-full", "profile-full-cold", "partial-full"}
     assert "standard output differs" in found.problems["profile-full"]
     assert found.chosen.name == "profile"
     assert (tree.parent / "work/trees/profile-full/app").is_file()
+    wrong = decisions_file.read(tree.parent / "app.decisions.wrong")
+    assert wrong.way == Way(True, link="full")
 
 
 def broken_run(text: str) -> dict[str, Any]:
@@ -376,29 +377,47 @@ def test_another_folder_is_not_touched(tree: Path, tmp_path: Path) -> None:
 def test_what_was_killed_goes_on(tree: Path, tmp_path: Path, after: str) -> None:
     command = [sys.executable, "-m", "mlbridge", "specialize", "-o", "app.decisions"]
     command += ["--tree", "tree", "--build", "make", "--run", RUN, "--time", "100ms"]
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        command,
+        cwd=tmp_path,
+        env=env,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
     ) as killed:
         assert killed.stderr is not None
         for line in killed.stderr:
             if line.startswith(after):
                 break
         os.kill(killed.pid, signal.SIGKILL)
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
     assert after not in done.stderr or after == "built profile:"
-    assert "chosen:" in done.stdout and not (tmp_path / "app.decisions.work").exists()
+    assert "chosen:" in done.stdout and not list((tmp_path / "cache").rglob("state.json"))
     content = decisions_file.read(tmp_path / "app.decisions").content
     assert set(content["bytes"]) >= {way.name for way in ways()}
 
 
-def test_the_command(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["specialize", "-o", str(tmp_path / "out"), "--tree", str(tree), "--build", "make"]
+def test_the_command(
+    tree: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tree)
+    command = ["specialize", "-o", "app.decisions", "--build", "make"]
     assert main([*command, "--time", "1s"]) == 2
     assert "--run" in capsys.readouterr().err
     words = ["--run", RUN, "--confirm-run", OTHER, "--time", "100ms", "--without", "link"]
     assert main([*command, *words]) == 0
     out, err = capsys.readouterr()
     assert "over the build's own" in out and "profiled 1 runs" in err and "thin" not in out
-    assert json.loads(json.dumps(decisions_file.read(tmp_path / "out").content))["raced"]
+    assert {path.name for path in tree.iterdir()} == {"main.c", "src", "Makefile", "app.decisions"}
+    assert decisions_file.read("app.decisions").content["raced"]
+    assert main(["report", "app.decisions", "-o", str(tmp_path / "page.html")]) == 0
+    assert "What was tried" in (tmp_path / "page.html").read_text()
     assert main([*command, "--run", "false | exit 3; sleep 100", "--timeout", "1s"]) == 1
     assert capsys.readouterr().err.count("\n") >= 1

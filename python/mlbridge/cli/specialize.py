@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
 import signal
 import sys
 from pathlib import Path
@@ -73,7 +75,9 @@ example:
         default=600.0,
     )
     parser.option("--compiler COMMAND", "(default: clang-22)", default="clang-22")
-    parser.option("--work DIR", "keep what was built here (default: FILE.work, removed at the end)")
+    parser.option(
+        "--work DIR", "keep what was built here (default: in ~/.cache/mlbridge, removed at the end)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,8 +90,8 @@ def run(options: argparse.Namespace) -> int:
     settings = Settings(
         tree=Path(options.tree),
         build=options.build,
-        runs=tuple(options.run),
-        confirm_runs=tuple(options.confirm_run),
+        runs=tuple(dict.fromkeys(options.run)),
+        confirm_runs=tuple(dict.fromkeys(options.confirm_run)),
         prepare=options.prepare or "",
         check=options.check or "",
         outputs=tuple(options.output_files),
@@ -98,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
         timeout=options.timeout,
         compiler=options.compiler,
     )
-    work = Path(options.work or f"{options.output}.work")
+    work = Path(options.work) if options.work else folder_of(options.output)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         found = specialize(
@@ -114,6 +118,15 @@ def run(options: argparse.Namespace) -> int:
         signal.signal(signal.SIGTERM, before)
     show(found, options.output)
     return DONE
+
+
+def folder_of(output: str) -> Path:
+    """The folder that belongs to a decisions file: in the cache of the user, as the file may lie in
+    the tree."""
+    path = Path(output).resolve()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    digest = hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
+    return cache / "mlbridge" / "specialize" / f"{path.name}-{digest}"
 
 
 def show(found: Specialization, output: str) -> None:

@@ -79,6 +79,11 @@ class Specialization:
     chosen: Way = field(default_factory=Way)
     notes: list[str] = field(default_factory=list)
 
+    def wrong(self) -> Way | None:
+        """The way with the fewest levers whose program does something else, if there is one."""
+        found = [way for way in ways() if self.problems.get(way.name, "").startswith(WRONG)]
+        return min(found, key=lambda way: len(way.name.split("-")), default=None)
+
     def as_json(self) -> dict[str, Any]:
         """For the decisions file."""
         settings = asdict(self.settings) | {"tree": str(self.settings.tree)}
@@ -122,21 +127,32 @@ def specialize(
     InvalidArgument, BuildFailed, DeadlineExceeded, NotFound, Unsupported, Busy, OSError.
     """
     must_make_sense(settings)
-    version = run_tool([settings.compiler, "--version"], timeout=_TIMEOUT).stdout.text.split("\n")[
-        0
-    ]
+    said = run_tool([settings.compiler, "--version"], timeout=_TIMEOUT).stdout.text
+    version = said.partition("\n")[0]
     major = re.search(r"clang version (\d+)\.", version)
     if not major:
         raise Unsupported(f"{settings.compiler} says that it is {version!r}; expected a clang")
     made_from = [asdict(settings) | {"tree": str(settings.tree.resolve())}, version]
     done = False
-    place = Workplace(work, [*made_from, contents_of(settings.tree)])
+    place = Workplace(work, [*made_from, contents_of(settings.tree, output)])
     try:
         search = _Search(settings, place, version, major[1], shown)
         found = search.run()
-        profile = search.profile_of(found.chosen).read_bytes() if found.chosen.profile else b""
-        decisions_file.write(output, profile, found.as_json())
-        done = not keep and not any(text.startswith(WRONG) for text in found.problems.values())
+
+        def write(place: Path, way: Way) -> None:
+            profile = search.profile_of(way).read_bytes() if way.profile else b""
+            decisions_file.write(place, profile, found.as_json() | {"way": way._asdict()})
+
+        wrong = found.wrong()
+        if wrong:
+            kept = output.with_name(f"{output.name}.wrong")
+            write(kept, wrong)
+            found.notes.append(
+                f"{wrong.name} makes a wrong program: {kept} has its decisions, "
+                f"{place.folder / 'trees' / wrong.name} what was built"
+            )
+        write(output, found.chosen)
+        done = not keep and not wrong
         return found
     finally:
         place.close(remove=done)
@@ -145,7 +161,7 @@ def specialize(
 def must_make_sense(settings: Settings) -> None:
     """InvalidArgument if not."""
     if not settings.runs:
-        raise InvalidArgument("there is no run; expected a command that does what should be faster")
+        raise InvalidArgument("there is no run; expected a command that should be faster")
     if settings.objective not in OBJECTIVES:
         raise InvalidArgument(
             f"the objective is {settings.objective}; expected one of {OBJECTIVES}"
@@ -205,10 +221,10 @@ class _Search:
         if "profile" in self._settings.levers:
             self._place.step("profile", self._take_profile)
         usable = [way for way in ways(self._settings.levers) if self._is_usable(way)]
-        self._say_how_long(len(usable))
         if not usable:
             found.notes.append("no way is left to be measured")
             return found
+        self._say_how_long(len(usable))
         found.raced = self._race(usable)
         best = choose(found.raced, usable, self._settings.objective)
         if best is None:
@@ -251,6 +267,11 @@ class _Search:
                 raise BuildFailed(
                     f"`{self._settings.build}` called no compiler by $CC, $CXX or a name such as "
                     "cc or g++, so its code is not what would be measured"
+                )
+            if built.old and way == Way():
+                self._shown(
+                    f"{built.old} executables and shared objects were there before and not built "
+                    "again; if they matter, have --prepare clean the tree"
                 )
             return {"bytes": {name: one.bytes for name, one in built.objects.items()},
                     "seconds": round(built.seconds, 2)}  # fmt: skip
@@ -329,7 +350,10 @@ class _Search:
             shutil.rmtree(raw, ignore_errors=True)
             words = instrumented(str(raw), continuous=continuous)
             variant = self._variant(_COUNTING, words)
-            self._workspace.build(variant)
+            try:
+                self._workspace.build(variant)
+            except BuildFailed as error:
+                raise BuildFailed(f"with -fprofile-generate: {error}") from None
             shutil.rmtree(raw, ignore_errors=True)  # of programs that ran in the build
             for command in self._settings.runs:
                 ran, _ = self._workspace.run(variant, command)
@@ -401,6 +425,8 @@ class _Search:
         by_way: dict[str, dict[str, Ratio]] = {way.name: {} for way in tried}
         for command in commands:
             timing = self._time(stage, tried, command, seconds)
+            if what := timing["differences"].get(_BASELINE):
+                raise InvalidArgument(f"`{command}`: {what}; have it print the same each time")
             repeat = ratio_from(timing["repeat"])
             self._found.repeat[command] = repeat
             for way in tried:
