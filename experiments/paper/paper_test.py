@@ -16,6 +16,7 @@ SECONDS = {"1": 8.0, "2": 4.0}
 WAYS = {"environment": 4.0, page.ENDING: 3.0, "onnx": 2.0, "native": 1.0}
 PARTS = {
     "stock": {"whole": 1.0, "asking": 0.0},
+    page.RLLIB: {"whole": 6.0, "asking": 0.9},
     "grpc": {"whole": 3.0, "asking": 0.3},
     "onnx": {"whole": 1.5, "asking": 0.03},
     "native": {"whole": 1.5, "asking": 0.01},
@@ -70,10 +71,13 @@ def test_the_page_has_ratios_beside_the_published_and_says_what_is_missing(tmp_p
     assert "| a process each | 9 | 1.00 × | 1.00 × | 1.00 × |" in text
     assert "| onnx | 1.5 | 6.00 × | 5.11 × | 9.46 × |" in text
     assert "| inliner | 8 | 4 | 2.00 × |" in text
-    assert "asking over gRPC takes 30.0 times as long as asking the native engine" in text
+    assert "takes 30.0 times as long as asking the same networks by ONNX Runtime" in text
     assert "31.5 ×" in text  # the published sweep over ours
     assert "| link, one thread over two: inliner | 1.19 × | 2.00 × |" in text
-    assert "| register allocation, gRPC over in process: asking | – | 30.00 × |" in text
+    assert (
+        "| register allocation, RLlib over gRPC over native in process: asking | – | 90.00 × |"
+        in text
+    )
     assert "2.0 to 2.0 times as fast as the environment with a reward at each step" in text
     assert "1.5 to 1.5, mean 1.5, with one at the end" in text
     assert "**not shown** (yes)" in text

@@ -91,7 +91,11 @@ STEPS = (
         "allocation",
         8,
         module("allocation"),
-        module("allocation", *SMALL_SET, "--files", "2", "--rounds", "1"),
+        module(
+            *("allocation", *SMALL_SET, "--files", "2", "--rounds", "1"),
+            *("--learned", SMALL, "--modules", "4"),
+        ),
+        trains=True,
     ),
     Step(
         "footprint",
