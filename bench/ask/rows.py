@@ -17,11 +17,9 @@ def row(
     floor_us: float,
     *,
     most: float | None = None,
-    least: float | None = None,
 ) -> Row:
     """Microseconds of a question and of its floor; the ratio may have a limit."""
     ratio = round(us / floor_us, 3)
-    limit = least if most is None else most
     return {
         "client": client,
         "model": model,
@@ -30,6 +28,6 @@ def row(
         "floor": floor,
         "floor µs": round(floor_us, 4),
         "ratio": ratio,
-        "limit": limit and f"{'≥' if most is None else '≤'} {limit}",
-        "holds": limit and (ratio >= limit if most is None else ratio <= limit),
+        "limit": most and f"≤ {most}",
+        "holds": most and ratio <= most,
     }
