@@ -219,7 +219,8 @@ class _Search:
         for command in self._commands:
             self._place.step(f"try {command}", lambda command=command: self._try(command))
         if "profile" in self._settings.levers:
-            self._place.step("profile", self._take_profile)
+            kept = "kept: " * self._place.has("profile")
+            self._shown(kept + self._place.step("profile", self._take_profile))
         usable = [way for way in ways(self._settings.levers) if self._is_usable(way)]
         if not usable:
             found.notes.append("no way is left to be measured")
@@ -277,12 +278,13 @@ class _Search:
                     "seconds": round(built.seconds, 2)}  # fmt: skip
 
         is_new = way.name not in self._found.bytes
+        kept = "kept: " * self._place.has(step)
         made = self._place.step(step, work)
         self._found.bytes[way.name] = sum(made["bytes"].values())
         if not is_new:
             return
         self._shown(
-            f"built {way.name}: {self._found.bytes[way.name]} executable bytes, "
+            f"{kept}built {way.name}: {self._found.bytes[way.name]} executable bytes, "
             f"{made['seconds']:.1f} s"
         )
 
@@ -376,10 +378,7 @@ class _Search:
         if not ran:
             raise InvalidArgument("the profile is empty: no function of the program ran")
         profdata.without_unused(whole, self.profile_of(Way(True, True)), tool)
-        self._shown(
-            f"profiled {len(self._settings.runs)} runs: {ran} of {len(counts)} functions ran"
-        )
-        return "taken"
+        return f"profiled {len(self._settings.runs)} runs: {ran} of {len(counts)} functions ran"
 
     # Measuring
 
