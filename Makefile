@@ -18,7 +18,7 @@ help:
 	@echo 'make test      everything that CI runs: all tests, sanitizers, linters'
 	@echo 'make check     the inner loop: build, and the unit tests that a change concerns'
 	@echo 'make bench     round trips and the cost of asking, each beside its floor'
-	@echo 'make paper     the evaluation of the CC 2024 paper, redone: docs/evaluation.md (three hours)'
+	@echo 'make paper     the evaluation of the CC 2024 paper, redone: docs/evaluation.md (two hours)'
 	@echo 'make wheels    wheels for other machines, in build/wheels/dist (docs/installing.md)'
 	@echo 'make nightly   hours of longer campaigns: what tests sample, LLVM 19, trainers, fuzzers, soaks'
 	@echo 'make train     ARGS="phase-ordering --corpus DIR -o DIR": mlbridge train, with PyTorch and Ray in build/venv-train'

@@ -383,12 +383,12 @@ def ratios_at_a_glance(found: Mapping[str, Any]) -> Iterable[tuple[str, str, lis
 
 
 def glance(page: Page) -> None:
-    rows = []
+    rows = []  # geometric means; beside them the smallest and the largest
     found = {step: report["found"] for step, report in page.reports.items()}
     with contextlib.suppress(KeyError):  # the section says that a report is of an earlier form
         for what, published, ratios in ratios_at_a_glance(found):
             low, high = min(ratios), max(ratios)
-            here = over(low, 1) if low == high else f"{low:.2f} … {high:.2f} ×"
+            here = over(low, 1) if low == high else f"{mean(ratios):.1f} × ({low:.1f} … {high:.1f})"
             rows.append({"ratio": what, "published": published, "here": here})
     if rows:
         page.text("## At a glance")
@@ -405,7 +405,8 @@ the same table, except for the round trips of Section 5.3, whose work is the sam
 mean number of processes that ran or waited, as at the end of the measurement: where it is above the
 number of cores, other work ran beside it, and the figures are rough.
 
-`make paper ARGS="--only threads"` does one step again; what was interrupted goes on."""
+`make paper ARGS="--only threads"` does one step again; what was interrupted goes on. All of it takes
+45 minutes to two hours on two cores."""
 
 
 def write(target: Path, reports: Reports) -> None:
