@@ -40,8 +40,9 @@ from result_tables import section
 from mlbridge.cli.validate import show
 from mlbridge.decisions import read_decisions
 from mlbridge.errors import Error
-from mlbridge.validation import PLAIN, Built, Variant, Workspace, validate
-from mlbridge.validation import Program as Tree
+from mlbridge.validation import validate
+from mlbridge.workspace import PLAIN, Built, Variant, Workspace
+from mlbridge.workspace import Program as Tree
 from programs.catalog import Program, ProgramsError
 from programs.fetch import BUILD, fetch, source_tree
 from programs.plugin import MODEL, plugin_flags

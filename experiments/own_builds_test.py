@@ -11,7 +11,8 @@ import pytest
 from experiments import own_builds
 from experiments.own_builds import OwnBuild, asking, compare, load_builds
 from mlbridge.decisions import Decisions
-from mlbridge.validation import PLAIN, Built, Object, validate
+from mlbridge.validation import validate
+from mlbridge.workspace import PLAIN, Built, Object
 from programs.catalog import ProgramsError, load, select
 
 FILES = {

@@ -6,7 +6,7 @@
 The runs are commands of the program's workloads that read generated files and write to standard
 output; those that confirm are the same on another edition of these files (programs/work.py), which
 neither the profile nor the choice has seen. Programs are built by make at -O3, with clang's own
-linker for the build's own way. FILE has all of it as JSON, a table in Markdown is beside it.
+linker for the build's own recipe. FILE has all of it as JSON, a table in Markdown is beside it.
 Programs that FILE has aren't specialized again.
 """
 
@@ -28,8 +28,8 @@ from tqdm import tqdm
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
+from mlbridge.specializing.recipes import LEVERS
 from mlbridge.specializing.search import Settings, specialize
-from mlbridge.specializing.ways import LEVERS
 from programs import work
 from programs.build import command_of, compile_command, files_of_executable, output_name
 from programs.catalog import Program, ProgramsError, load, select
@@ -121,7 +121,7 @@ def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     """A program each: what was chosen, and what it gave on fresh inputs."""
     made = []
     for name, one in found.items():
-        chosen = way_name(one)
+        chosen = recipe_name(one)
         confirmed = one["confirmed"].get(chosen) or {}
         time = confirmed.get("time")
         shown = f"{time['mean']:.3f} [{time['low']:.3f}, {time['high']:.3f}]" if time else "1"
@@ -140,18 +140,18 @@ def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     return made
 
 
-def way_name(one: dict[str, Any]) -> str:
-    """The name of the chosen way."""
-    from mlbridge.specializing.ways import Way
+def recipe_name(one: dict[str, Any]) -> str:
+    """The name of the chosen recipe."""
+    from mlbridge.specializing.recipes import Recipe
 
-    return Way.of(one["way"]).name
+    return Recipe.of(one["recipe"]).name
 
 
 def means(found: dict[str, Any]) -> dict[str, str]:
     """Geometric means over programs; one that stays as it is counts as 1."""
     times, sizes = [], []
     for one in found.values():
-        confirmed = one["confirmed"].get(way_name(one))
+        confirmed = one["confirmed"].get(recipe_name(one))
         times.append(confirmed["time"]["mean"] if confirmed else 1.0)
         sizes.append((confirmed["bytes"] or 1.0) if confirmed else 1.0)
     return {"time": str(Ratio.of(times)), "bytes": str(Ratio.of(sizes))}
@@ -162,7 +162,9 @@ def main(arguments: list[str]) -> int:
     about = (__doc__ or "").split("\n")[0]
     parser = argparse.ArgumentParser(prog="experiments.specialize", description=about)
     parser.add_argument("names", nargs="+", help="sets or programs")
-    parser.add_argument("--seconds", type=float, default=30.0, help="to confirm a way and command")
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="to confirm a recipe and command"
+    )
     parser.add_argument("--without", action="append", default=[], choices=LEVERS)
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="what was found")
     options = parser.parse_args(arguments)

@@ -29,8 +29,8 @@ from mlbridge import clock, profdata
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
+from mlbridge.specializing.recipes import Recipe, instrumented
 from mlbridge.specializing.search import combined
-from mlbridge.specializing.ways import Way, instrumented
 from programs import work
 from programs.build import compile_program, link_program
 from programs.catalog import Program, ProgramsError, load, select
@@ -76,7 +76,7 @@ def linker_words(drawn: dict[str, object]) -> list[str]:
 
 
 class Oracle:
-    """A program, compiled with its profile, that is linked in many ways."""
+    """A program, compiled with its profile, that is linked with many settings."""
 
     def __init__(self, program: Program, folder: Path, seconds: float) -> None:
         self._program = program
@@ -92,7 +92,7 @@ class Oracle:
                 run, shell=True, cwd=folder / "0", check=False, stdout=subprocess.DEVNULL
             )
         profdata.merge(sorted(raw.glob("*.profraw")), profile)
-        self._words = ("-O3", *Way(True, False, "full").words(str(profile)))
+        self._words = ("-O3", *Recipe(True, False, "full").words(str(profile)))
         self._compiled = compile_program(
             program, folder / "objects", flags=self._words, drivers=True
         )

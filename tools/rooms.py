@@ -52,6 +52,7 @@ RULE: dict[str, tuple[str, ...]] = {
     "mlbridge.training": (
         *("mlbridge", "mlbridge.corpus", "mlbridge.gym", "mlbridge.report", "mlbridge.rewards"),
     ),
+    "mlbridge.report": ("mlbridge", "mlbridge.specializing"),
     "mlbridge.*": ("mlbridge", "mlbridge.corpus"),
     "mlbridge.cli": ("mlbridge", "mlbridge.*"),
 }

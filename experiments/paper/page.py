@@ -405,8 +405,8 @@ the same table, except for the round trips of Section 5.3, whose work is the sam
 mean number of processes that ran or waited, as at the end of the measurement: where it is above the
 number of cores, other work ran beside it, and the figures are rough.
 
-`make paper ARGS="--only threads"` does one step again; what was interrupted goes on. All of it takes
-45 minutes to two hours on two cores."""
+`make paper ARGS="--only threads"` does one step again; what was interrupted goes on. All of it
+takes 45 minutes to two hours on two cores."""
 
 
 def write(target: Path, reports: Reports) -> None:

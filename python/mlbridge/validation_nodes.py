@@ -13,17 +13,8 @@ from pathlib import Path
 from .errors import NotFound, Unavailable
 from .process_runner import run_tool
 from .trials import Options, Trial, evaluate
-from .validation import (
-    PLAIN,
-    Comparison,
-    Program,
-    Report,
-    Variant,
-    Workspace,
-    compare_builds,
-    report_of,
-    steps,
-)
+from .validation import Comparison, Report, compare_builds, report_of, steps
+from .workspace import PLAIN, Program, Variant, Workspace
 
 _COPYING = 600.0  # seconds for an archive of a tree
 

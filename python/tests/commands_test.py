@@ -40,6 +40,7 @@ def test_the_commands_are_these() -> None:
     names = "aot candidates convert corpus doctor flags inspect log path replay report run serve"
     assert [
         *names.split(),
+        "specialize",
         "stats",
         "train",
         "tune",

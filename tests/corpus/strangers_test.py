@@ -26,7 +26,7 @@ from mlbridge.claiming import MARKER, claim
 from mlbridge.cli import main
 from mlbridge.corpus import store
 from mlbridge.training.folder import Folder
-from mlbridge.validation import Program, Workspace
+from mlbridge.workspace import Program, Workspace
 
 ADD = ("--", "clang-22", "-Oz", "-c", "a.c")
 

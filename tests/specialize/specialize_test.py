@@ -20,6 +20,7 @@ from mlbridge.clock import Timing
 from mlbridge.errors import Busy, InvalidArgument
 from mlbridge.ratio import Ratio
 from mlbridge.specializing import decisions_file
+from mlbridge.specializing.recipes import Recipe, recipes
 from mlbridge.specializing.search import (
     Measured,
     Settings,
@@ -27,8 +28,7 @@ from mlbridge.specializing.search import (
     choose,
     specialize,
 )
-from mlbridge.specializing.ways import Way, ways
-from mlbridge.validation import BuildFailed, Variant, Workspace
+from mlbridge.workspace import BuildFailed, Variant, Workspace
 
 MAIN = """
 #include <stdio.h>
@@ -82,7 +82,7 @@ def timing(names: Sequence[str], times: Mapping[str, float]) -> Timing:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Gives ways made-up times, in runs and in those that confirm; the commands that are timed."""
+    """Gives recipes made-up times, in runs and in those that confirm; the commands that are timed."""
 
     def fake(times: Mapping[str, float], confirmed: Mapping[str, float] | None = None) -> list[str]:
         asked: list[str] = []
@@ -127,11 +127,11 @@ def test_the_fastest_way_that_is_confirmed_is_in_the_file(
 ) -> None:
     commands = clock({"profile-full": 0.8, "profile-thin": 0.9})
     found = specialized(tree)
-    assert found.chosen == Way(profile=True, link="full") and not found.problems
+    assert found.chosen == Recipe(profile=True, link="full") and not found.problems
     assert set(commands) == {RUN, OTHER} and commands[-1] == OTHER
     assert not (tmp_path / "work").exists() and not (tree / "app").exists()
     decisions = decisions_file.read(tmp_path / "app.decisions")
-    assert decisions.way == found.chosen and "clang version 22" in decisions.compiler
+    assert decisions.recipe == found.chosen and "clang version 22" in decisions.compiler
     show = ["llvm-profdata-22", "show", "--all-functions", str(tmp_path / "app.decisions")]
     shown = subprocess.run(show, check=True, capture_output=True, text=True).stdout
     assert "count:" in shown and "main:" in shown
@@ -179,7 +179,7 @@ def test_what_is_not_confirmed_is_not_used(
 def test_objectives_and_levers(tree: Path, clock: Callable[..., list[str]]) -> None:
     clock({"profile": 0.8, "profile-full-cold": 0.99})
     assert specialized(tree, levers=("profile",)).chosen.name == "profile"
-    assert specialized(tree, levers=()).chosen == Way()
+    assert specialized(tree, levers=()).chosen == Recipe()
     with pytest.raises(InvalidArgument, match="expected one of"):
         specialized(tree, objective="joy")
 
@@ -206,7 +206,7 @@ def test_a_wrong_program_is_reported_and_not_used(
     assert found.chosen.name == "profile"
     assert (tree.parent / "work/trees/profile-full/app").is_file()
     wrong = decisions_file.read(tree.parent / "app.decisions.wrong")
-    assert wrong.way == Way(True, link="full")
+    assert wrong.recipe == Recipe(True, link="full")
 
 
 def broken_run(text: str) -> dict[str, Any]:
@@ -296,7 +296,7 @@ def test_the_objective_decides(objective: str, chosen: str) -> None:
         "profile-cold": measured(0.7, 1.0),
         "profile-full-cold": measured(0.6, 1.1),
     }
-    best = choose(found, ways(), objective)
+    best = choose(found, recipes(), objective)
     assert best is not None and best.name == chosen
 
 
@@ -362,17 +362,17 @@ def test_flags_and_wrapper(
 
 
 def test_every_way_is_read_back(tmp_path: Path) -> None:
-    for way in [Way(), *ways()]:
-        content = {"way": way._asdict(), "compiler": "clang"}
-        profile = b"\xfflprofi\x81" * way.profile
+    for recipe in [Recipe(), *recipes()]:
+        content = {"recipe": recipe._asdict(), "compiler": "clang"}
+        profile = b"\xfflprofi\x81" * recipe.profile
         decisions_file.write(tmp_path / "file", profile, content)
-        assert decisions_file.read(tmp_path / "file").way == way
+        assert decisions_file.read(tmp_path / "file").recipe == recipe
     for odd in ({"link": "sometimes"}, {"profile": 1}, {"more": True}):
-        content = {"way": {**Way()._asdict(), **odd}, "compiler": "clang"}
+        content = {"recipe": {**Recipe()._asdict(), **odd}, "compiler": "clang"}
         decisions_file.write(tmp_path / "file", b"", content)
         with pytest.raises(InvalidArgument, match=r"decisions\.json"):
             decisions_file.read(tmp_path / "file")
-    assert len({way.name for way in ways()}) == len(ways())
+    assert len({recipe.name for recipe in recipes()}) == len(recipes())
 
 
 # The folder
@@ -415,7 +415,7 @@ def test_what_was_killed_goes_on(tree: Path, tmp_path: Path, after: str) -> None
     assert "chosen:" in done.stdout and "kept: profiled" in done.stderr
     assert profile.stat().st_ino == before.st_ino
     content = decisions_file.read(tmp_path / "app.decisions").content
-    assert set(content["bytes"]) >= {way.name for way in ways()}
+    assert set(content["bytes"]) >= {recipe.name for recipe in recipes()}
 
 
 def test_the_command(

@@ -18,7 +18,7 @@ from .common import DONE, Interrupted, UsageError, must_be_writable, printable, 
 if TYPE_CHECKING:
     from ..specializing.search import Measured, Specialization
 
-#: As specializing.search and specializing.ways have them; --help starts neither.
+#: As specializing.search and specializing.recipes have them; --help starts neither.
 OBJECTIVES = ("time", "bytes", "time-at-no-more-bytes")
 LEVERS = ("profile", "partial", "link", "cold")
 
@@ -38,9 +38,8 @@ finds cc, gcc, clang, c++ … on its PATH. Runs must print the same each time, u
 what is right. If it is interrupted, the same command goes on.
 
 example:
-  mlbridge specialize -o app.decisions --build 'make -j2' \\
-    --run './app a.txt' --run './app b.txt' --confirm-run './app c.txt'
-  make CC="clang-22 $(mlbridge flags --decisions app.decisions)\"""",
+  mlbridge specialize -o f --build 'make -j2' --run './app a' --confirm-run './app b'
+  make CC="clang-22 $(mlbridge flags --decisions f)\"""",
     )
     parser.option("-o FILE", "the decisions file", dest="output", required=True)
     parser.option("--build COMMAND", "builds the program: 'make -j2'", required=True)
@@ -64,7 +63,7 @@ example:
     )
     parser.option(
         "--time TIME",
-        "measure each command for so long when it confirms, for each way (default: 30s)",
+        "measure each command for so long when it confirms, for each recipe (default: 30s)",
         type=positive_seconds,
         default=30.0,
     )
@@ -141,7 +140,7 @@ def show(found: Specialization, output: str) -> None:
     where = "confirm runs" if found.settings.confirm_runs else "runs, anew"
     rows += [row(name, one, where) for name, one in found.confirmed.items()]
     if rows:
-        table(["way", "measured on", "bytes", "time"], rows, left=("way", "measured on"))
+        table(["recipe", "measured on", "bytes", "time"], rows, left=("recipe", "measured on"))
         print(
             f"over the build's own ({usual} executable bytes, -{found.settings.level});"
             " [95 % confidence]"

@@ -19,9 +19,9 @@ _RUNS, _FRESH, _ANEW = "the runs", "the runs that confirm", "the runs, anew"
 
 @dataclass(frozen=True)
 class Row:
-    """A way as it was measured: on which runs, executable bytes over the build's own, times."""
+    """A recipe as it was measured: on which runs, executable bytes over the build's own, times."""
 
-    way: str
+    recipe: str
     runs: str
     bytes: float | None
     time: Interval | None
@@ -54,14 +54,14 @@ def _read(file: DecisionsFile, name: str) -> Found:
     fresh = _FRESH if settings["confirm_runs"] else _ANEW
     rows = [*_rows(content["raced"], _RUNS), *_rows(content["confirmed"], fresh)]
     about = [
-        f"chosen: {file.way.name}",
+        f"chosen: {file.recipe.name}",
         f"built by `{settings['build']}` at -{settings['level']} with {file.compiler}",
-        f"{content['bytes']['none']:,} executable bytes by the build's own way",
+        f"{content['bytes']['none']:,} executable bytes as the build is",
     ]
-    remarks = [f"{way} is left out: {text}" for way, text in content["problems"].items()]
+    remarks = [f"{recipe} is left out: {text}" for recipe, text in content["problems"].items()]
     return Found(
         name,
-        file.way.name,
+        file.recipe.name,
         rows,
         {str(text): _interval(one) for text, one in content["repeat"].items()},
         about,
@@ -70,9 +70,9 @@ def _read(file: DecisionsFile, name: str) -> Found:
 
 
 def _rows(found: Mapping[str, Any], runs: str) -> Iterable[Row]:
-    for way, one in found.items():
+    for recipe, one in found.items():
         yield Row(
-            str(way),
+            str(recipe),
             runs,
             None if one["bytes"] is None else float(one["bytes"]),
             None if one["time"] is None else _interval(one["time"]),
@@ -97,7 +97,7 @@ def _ways(sources: Sequence[Any]) -> Iterable[Part]:
     found = _of(sources)
     for what in ("time", "bytes"):
         data = [
-            _bar(_named(one, row.way, found), row.runs, value)
+            _bar(_named(one, row.recipe, found), row.runs, value)
             for one in found
             for row in one.rows
             if (value := getattr(row, what)) is not None
@@ -105,15 +105,15 @@ def _ways(sources: Sequence[Any]) -> Iterable[Part]:
         runs = list(dict.fromkeys(row["way"] for row in data))
         if data:
             title = f"{what}, % against the build's own"
-            caption = f"{what.capitalize()} of each way; the lines are 95 % intervals"
+            caption = f"{what.capitalize()} of each recipe; the lines are 95 % intervals"
             yield Figure(caption, charts.changes(data, runs, title, (_RUNS, _FRESH, _ANEW)))
     for one in found:
         columns = [
-            *(Column("way"), Column("measured on"), Column("bytes", ".4f")),
+            *(Column("recipe"), Column("measured on"), Column("bytes", ".4f")),
             *(Column("time [95 % interval]", ".4f"), Column("chosen")),
         ]
         rows: list[list[Cell]] = [
-            [row.way, row.runs, row.bytes, row.time, "yes" if row.way == one.chosen else ""]
+            [row.recipe, row.runs, row.bytes, row.time, "yes" if row.recipe == one.chosen else ""]
             for row in one.rows
         ]
         yield Table(_named(one, "Over the build's own; below 1 is better", found), columns, rows)
@@ -130,13 +130,13 @@ def _commands(sources: Sequence[Any]) -> Iterable[Part]:
     found = _of(sources)
     for one in found:
         rows: list[list[Cell]] = [
-            [text, row.way, row.runs, time, time.count]
+            [text, row.recipe, row.runs, time, time.count]
             for row in one.rows
             for text, time in row.commands.items()
         ]
         rows += [[text, "itself", "", time, time.count] for text, time in one.repeat.items()]
         columns = [
-            *(Column("command"), Column("way"), Column("measured on")),
+            *(Column("command"), Column("recipe"), Column("measured on")),
             *(Column("time [95 % interval]", ".4f"), Column("pairs")),
         ]
         caption = _named(one, "Each command; the build's own over itself last", found)

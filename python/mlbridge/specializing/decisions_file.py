@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ..outputs import replace_whole
-from .ways import Way
+from .recipes import Recipe
 
 FORMAT, VERSION = "mlbridge-decisions", 1
 _MEMBER = "decisions.json"
@@ -33,17 +33,18 @@ class DecisionsFile(NamedTuple):
     """The contents of a decisions file, apart from the profile."""
 
     path: str  #: absolute
-    way: Way  #: that was chosen
+    recipe: Recipe  #: that was chosen
     compiler: str  #: the first line of what clang --version printed
     content: Mapping[str, Any]  #: all of decisions.json: also what was measured
 
     def words(self) -> list[str]:
         """What clang's command line has more."""
-        return self.way.words(self.path)
+        return self.recipe.words(self.path)
 
 
 def write(path: str | os.PathLike[str], profile: bytes, content: Mapping[str, Any]) -> None:
-    """Write the file, whole or not at all. `profile` may be empty if the way needs none. OSError"""
+    """Write the file, whole or not at all. `profile` may be empty if the recipe needs none.
+    OSError"""
     archive = io.BytesIO()
     archive.write(profile)
     with zipfile.ZipFile(archive, "a", zipfile.ZIP_DEFLATED) as made:
@@ -84,13 +85,13 @@ def read(path: str | os.PathLike[str]) -> DecisionsFile:
             f"{shown}: version {content.get('version')}; this mlbridge knows {VERSION}"
         )
     try:
-        way, compiler = Way.of(content["way"]), content["compiler"]
+        recipe, compiler = Recipe.of(content["recipe"]), content["compiler"]
         if not isinstance(compiler, str):
             raise ValueError("compiler is no text")
         stated = content["profile"]
         profile = profile[: stated["bytes"]]
     except (LookupError, ValueError, TypeError) as error:
         raise InvalidArgument(f"{shown}: {_MEMBER}: {error}") from None
-    if _described(profile) != stated or (way.profile and not profile.startswith(PROFILE)):
+    if _described(profile) != stated or (recipe.profile and not profile.startswith(PROFILE)):
         raise InvalidArgument(f"{shown}: the profile in it is damaged; take a whole copy")
-    return DecisionsFile(os.path.abspath(path), way, compiler, content)
+    return DecisionsFile(os.path.abspath(path), recipe, compiler, content)

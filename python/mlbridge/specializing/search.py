@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds the way to compile a program that its own runs like best (see the package)."""
+"""Finds the recipe that is best for a program by its own runs (see the package)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -17,17 +18,17 @@ from ..clock import LEAST_PAIRS
 from ..errors import Error, InvalidArgument, Unsupported
 from ..process_runner import Output, Ran, run_tool
 from ..ratio import Ratio
-from ..validation import BuildFailed, Program, Variant, Workspace
+from ..workspace import BuildFailed, Program, Variant, Workspace
 from . import decisions_file
-from .ways import LEVERS, Way, instrumented, ways
+from .recipes import LEVERS, Recipe, instrumented, recipes
 from .workplace import Workplace, contents_of
 
 #: What is looked for: less time; less code that isn't slower; less time in no more code.
 OBJECTIVES = ("time", "bytes", "time-at-no-more-bytes")
-#: Seconds for each way and command in the first round and in that of the leaders, as parts of those
-#: of the confirmation.
+#: Seconds for each recipe and command in the first round and in that of the leaders, as parts of
+#: those of the confirmation.
 _ROUNDS = (0.1, 0.4)
-#: How the problem of a way begins whose program does something else.
+#: How the problem of a recipe begins whose program does something else.
 WRONG = "wrong"
 _BASELINE, _COUNTING = "none", "counting"
 _TIMEOUT = 60.0
@@ -51,14 +52,14 @@ class Settings:
     level: str = "O3"
     objective: str = "time"
     levers: tuple[str, ...] = LEVERS
-    seconds: float = 30.0  #: of measuring for the confirmation, for each way and command
+    seconds: float = 30.0  #: of measuring for the confirmation, for each recipe and command
     timeout: float = 600.0  #: seconds of a build, a check or a run
     compiler: str = "clang-22"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A way beside the build's own; None where nothing was measured."""
+    """A recipe beside the build's own; None where nothing was measured."""
 
     bytes: float | None = None  #: executable bytes of what is linked
     time: Ratio | None = None  #: the geometric mean over commands
@@ -67,22 +68,24 @@ class Measured:
 
 @dataclass
 class Specialization:
-    """What was found; ways are named as Way.name says."""
+    """What was found; recipes are named as Recipe.name says."""
 
     settings: Settings
     compiler: str  #: the first line of its --version
     bytes: dict[str, int] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)  #: of ways that can't be used
+    problems: dict[str, str] = field(default_factory=dict)  #: of recipes that can't be used
     raced: dict[str, Measured] = field(default_factory=dict)  #: on the runs
     confirmed: dict[str, Measured] = field(default_factory=dict)  #: the winner and its parts, anew
     repeat: dict[str, Ratio] = field(default_factory=dict)  #: of each command: its time over itself
-    chosen: Way = field(default_factory=Way)
+    chosen: Recipe = field(default_factory=Recipe)
     notes: list[str] = field(default_factory=list)
 
-    def wrong(self) -> Way | None:
-        """The way with the fewest levers whose program does something else, if there is one."""
-        found = [way for way in ways() if self.problems.get(way.name, "").startswith(WRONG)]
-        return min(found, key=lambda way: len(way.name.split("-")), default=None)
+    def wrong(self) -> Recipe | None:
+        """The recipe with the fewest levers whose program does something else, if there is one."""
+        found = [
+            recipe for recipe in recipes() if self.problems.get(recipe.name, "").startswith(WRONG)
+        ]
+        return min(found, key=lambda recipe: len(recipe.name.split("-")), default=None)
 
     def as_json(self) -> dict[str, Any]:
         """For the decisions file."""
@@ -99,7 +102,7 @@ class Specialization:
             }
 
         return {
-            "way": self.chosen._asdict(),
+            "recipe": self.chosen._asdict(),
             "compiler": self.compiler,
             "settings": settings,
             "bytes": self.bytes,
@@ -119,7 +122,7 @@ def specialize(
     keep: bool = True,
     shown: Callable[[str], None] = lambda text: None,
 ) -> Specialization:
-    """Build a program in all ways, measure them, and write the best one's decisions file.
+    """Build a program by all recipes, measure them, and write the best one's decisions file.
 
     `work` is a new folder or one of an earlier call with the same settings, which goes on; it
     should be on a disk with room for ten built trees. It is removed at the end unless `keep` or
@@ -139,9 +142,9 @@ def specialize(
         search = _Search(settings, place, version, major[1], shown)
         found = search.run()
 
-        def write(place: Path, way: Way) -> None:
-            profile = search.profile_of(way).read_bytes() if way.profile else b""
-            decisions_file.write(place, profile, found.as_json() | {"way": way._asdict()})
+        def write(place: Path, recipe: Recipe) -> None:
+            profile = search.profile_of(recipe).read_bytes() if recipe.profile else b""
+            decisions_file.write(place, profile, found.as_json() | {"recipe": recipe._asdict()})
 
         wrong = found.wrong()
         if wrong:
@@ -204,32 +207,32 @@ class _Search:
             program, place.folder / "trees", place.compiler, settings.timeout
         )
 
-    def profile_of(self, way: Way) -> Path:
-        """The merged profile of all runs, as the way needs it."""
-        return self._place.folder / f"{'partial' if way.partial else 'profile'}.profdata"
+    def profile_of(self, recipe: Recipe) -> Path:
+        """The merged profile of all runs, as the recipe needs it."""
+        return self._place.folder / f"{'partial' if recipe.partial else 'profile'}.profdata"
 
     def run(self) -> Specialization:
         """All of it."""
         found = self._found
         if "profile" in self._settings.levers:
             profdata.must_have_runtime(self._settings.compiler)
-        self._build(Way())
+        self._build(Recipe())
         if self._settings.check:
-            self._place.step("check none", lambda: self._must_pass(Way()))
+            self._place.step("check none", lambda: self._must_pass(Recipe()))
         for command in self._commands:
-            self._place.step(f"try {command}", lambda command=command: self._try(command))
+            self._place.step(f"try {command}", partial(self._try, command))
         if "profile" in self._settings.levers:
             kept = "kept: " * self._place.has("profile")
             self._shown(kept + self._place.step("profile", self._take_profile))
-        usable = [way for way in ways(self._settings.levers) if self._is_usable(way)]
+        usable = [recipe for recipe in recipes(self._settings.levers) if self._is_usable(recipe)]
         if not usable:
-            found.notes.append("no way is left to be measured")
+            found.notes.append("no recipe is left to be measured")
             return found
         self._say_how_long(len(usable))
         found.raced = self._race(usable)
         best = choose(found.raced, usable, self._settings.objective)
         if best is None:
-            found.notes.append("no way is as good as the build's own, so nothing was confirmed")
+            found.notes.append("no recipe is as good as the build's own, so nothing was confirmed")
             return found
         found.chosen = self._confirm(best)
         return found
@@ -244,9 +247,9 @@ class _Search:
         command = self._settings.compiler
         return Variant(name, lambda _: self._place.compilers(command, words))
 
-    def _variant_of(self, way: Way) -> Variant:
-        # The way without levers, if it is measured, is a second build like the baseline.
-        return self._variant(way.name, way.words(str(self.profile_of(way))))
+    def _variant_of(self, recipe: Recipe) -> Variant:
+        # The recipe without levers, if it is measured, is a second build like the baseline.
+        return self._variant(recipe.name, recipe.words(str(self.profile_of(recipe))))
 
     @property
     def _baseline(self) -> Variant:
@@ -255,21 +258,21 @@ class _Search:
     def _is_built(self, name: str) -> bool:
         return (self._workspace.folder / name).is_dir()
 
-    def _build(self, way: Way) -> None:
+    def _build(self, recipe: Recipe) -> None:
         """Build it, unless that was done and its tree is there."""
-        step = f"build {way.name}"
-        if not self._is_built(way.name):
+        step = f"build {recipe.name}"
+        if not self._is_built(recipe.name):
             self._place.forget(step)
 
         def work() -> dict[str, Any]:
             self._place.calls()
-            built = self._workspace.build(self._variant_of(way))
+            built = self._workspace.build(self._variant_of(recipe))
             if not self._place.calls():
                 raise BuildFailed(
                     f"`{self._settings.build}` called no compiler by $CC, $CXX or a name such as "
                     "cc or g++, so its code is not what would be measured"
                 )
-            if built.old and way == Way():
+            if built.old and recipe == Recipe():
                 self._shown(
                     f"{built.old} executables and shared objects were there before and not built "
                     "again; if they matter, have --prepare clean the tree"
@@ -277,36 +280,36 @@ class _Search:
             return {"bytes": {name: one.bytes for name, one in built.objects.items()},
                     "seconds": round(built.seconds, 2)}  # fmt: skip
 
-        is_new = way.name not in self._found.bytes
+        is_new = recipe.name not in self._found.bytes
         kept = "kept: " * self._place.has(step)
         made = self._place.step(step, work)
-        self._found.bytes[way.name] = sum(made["bytes"].values())
+        self._found.bytes[recipe.name] = sum(made["bytes"].values())
         if not is_new:
             return
         self._shown(
-            f"{kept}built {way.name}: {self._found.bytes[way.name]} executable bytes, "
+            f"{kept}built {recipe.name}: {self._found.bytes[recipe.name]} executable bytes, "
             f"{made['seconds']:.1f} s"
         )
 
-    def _is_usable(self, way: Way) -> bool:
+    def _is_usable(self, recipe: Recipe) -> bool:
         """Whether it can be built, passes the check, and prints what the build's own does."""
         problems = self._found.problems
-        if way != Way():
-            if text := self._place.step(f"problem {way.name}", lambda: self._problem(way)):
-                problems[way.name] = text
-                self._shown(f"{way.name} is left out: {text}")
+        if recipe != Recipe():
+            if text := self._place.step(f"problem {recipe.name}", lambda: self._problem(recipe)):
+                problems[recipe.name] = text
+                self._shown(f"{recipe.name} is left out: {text}")
                 return False
-            self._build(way)
+            self._build(recipe)
         return True
 
-    def _problem(self, way: Way) -> str:
+    def _problem(self, recipe: Recipe) -> str:
         try:
-            self._build(way)
+            self._build(recipe)
             if self._settings.check:
-                self._must_pass(way)
+                self._must_pass(recipe)
             for command in self._commands:
-                ran, files = self._workspace.run(self._variant_of(way), command)
-                kept = self._place.step(f"try {command}", dict)["results"]
+                ran, files = self._workspace.run(self._variant_of(recipe), command)
+                kept = self._place.kept(f"try {command}")["results"]
                 if what := difference(kept, self._described(ran, files)):
                     return f"{WRONG}: `{command}`: {what}"
         except (Error, OSError) as error:
@@ -322,8 +325,8 @@ class _Search:
             found |= {name: one.digest if one else "no file" for name, one in files.items()}
         return found
 
-    def _must_pass(self, way: Way) -> bool:
-        ran, _ = self._workspace.run(self._variant_of(way), self._settings.check)
+    def _must_pass(self, recipe: Recipe) -> bool:
+        ran, _ = self._workspace.run(self._variant_of(recipe), self._settings.check)
         if ran.code:
             raise InvalidArgument(
                 f"the check `{self._settings.check}` ended with {ran.code}: {ran.reason}"
@@ -371,26 +374,26 @@ class _Search:
                 "(have it link by $CC), or the runs start another program than was built"
             )
         tool = f"llvm-profdata-{self._major}"
-        whole = self.profile_of(Way(True))
+        whole = self.profile_of(Recipe(True))
         profdata.merge(files, whole, tool)
         counts = profdata.counts(whole, tool)
-        ran = sum(one.max > 0 for one in counts.values())
-        if not ran:
+        known = sum(one.max > 0 for one in counts.values())
+        if not known:
             raise InvalidArgument("the profile is empty: no function of the program ran")
-        profdata.without_unused(whole, self.profile_of(Way(True, True)), tool)
-        return f"profiled {len(self._settings.runs)} runs: {ran} of {len(counts)} functions ran"
+        profdata.without_unused(whole, self.profile_of(Recipe(True, True)), tool)
+        return f"profiled {len(self._settings.runs)} runs: {known} of {len(counts)} functions ran"
 
     # Measuring
 
     def _time(
-        self, stage: str, tried: Sequence[Way], command: str, seconds: float
+        self, stage: str, tried: Sequence[Recipe], command: str, seconds: float
     ) -> dict[str, Any]:
-        names = " ".join(way.name for way in tried)
+        names = " ".join(recipe.name for recipe in tried)
 
         def work() -> dict[str, Any]:
-            for way in (Way(), *tried):
-                self._build(way)
-            variants = [self._variant_of(way) for way in tried if way != Way()]
+            for recipe in (Recipe(), *tried):
+                self._build(recipe)
+            variants = [self._variant_of(recipe) for recipe in tried if recipe != Recipe()]
             if not variants:
                 variants = [self._second()]
             timing = self._workspace.time(
@@ -411,54 +414,54 @@ class _Search:
         return second
 
     def _say_how_long(self, count: int) -> None:
-        settings, tried = self._settings, self._place.step
+        settings, kept = self._settings, self._place.kept
         parts = len(settings.confirm_runs or settings.runs) * (1 + min(count, 5)) / (1 + count)
         parts += sum(_ROUNDS) * len(settings.runs)
-        least = sum(float(tried(f"try {one}", dict)["seconds"]) for one in self._commands)
+        least = sum(float(kept(f"try {one}")["seconds"]) for one in self._commands)
         seconds = max(parts * settings.seconds * (1 + count), 4 * LEAST_PAIRS * least * count)
-        self._shown(f"measuring {count} ways takes about {math.ceil(seconds / 60)} minutes")
+        self._shown(f"measuring {count} recipes takes about {math.ceil(seconds / 60)} minutes")
 
     def _measure(
-        self, stage: str, tried: Sequence[Way], commands: Iterable[str], seconds: float
+        self, stage: str, tried: Sequence[Recipe], commands: Iterable[str], seconds: float
     ) -> dict[str, Measured]:
-        by_way: dict[str, dict[str, Ratio]] = {way.name: {} for way in tried}
+        by_recipe: dict[str, dict[str, Ratio]] = {recipe.name: {} for recipe in tried}
         for command in commands:
             timing = self._time(stage, tried, command, seconds)
             if what := timing["differences"].get(_BASELINE):
                 raise InvalidArgument(f"`{command}`: {what}; have it print the same each time")
             repeat = ratio_from(timing["repeat"])
             self._found.repeat[command] = repeat
-            for way in tried:
-                name = way.name if way != Way() else "again"
+            for recipe in tried:
+                name = recipe.name if recipe != Recipe() else "again"
                 if what := timing["differences"].get(name):
-                    self._found.problems[way.name] = f"{WRONG}: `{command}`: {what}"
+                    self._found.problems[recipe.name] = f"{WRONG}: `{command}`: {what}"
                 elif name in timing["ratios"]:
-                    by_way[way.name][command] = ratio_from(timing["ratios"][name])
+                    by_recipe[recipe.name][command] = ratio_from(timing["ratios"][name])
         usual = self._found.bytes[_BASELINE]
         found = {}
-        for name, ratios in by_way.items():
+        for name, ratios in by_recipe.items():
             if name in self._found.problems:
                 continue
             size = self._found.bytes[name] / usual if usual else None
             found[name] = Measured(size, combined(ratios.values()), ratios)
         return found
 
-    def _race(self, usable: Sequence[Way]) -> dict[str, Measured]:
-        """Short for all ways, longer for those that may be the best."""
+    def _race(self, usable: Sequence[Recipe]) -> dict[str, Measured]:
+        """Short for all recipes, longer for those that may be the best."""
         found: dict[str, Measured] = {}
         left = list(usable)
         for part in _ROUNDS:
             seconds = part * self._settings.seconds
             found |= self._measure(f"race {part:g}", left, self._settings.runs, seconds)
             left = leaders(found, left)
-            for name in (way.name for way in usable if way.name in found):
+            for name in (recipe.name for recipe in usable if recipe.name in found):
                 self._shown(f"{name}: bytes {found[name].bytes:.3f}, time {found[name].time}")
             if len(left) < 2:
                 break
         return found
 
-    def _confirm(self, best: Way) -> Way:
-        """The way that fresh measurements confirm: the best, or a part of it, or none."""
+    def _confirm(self, best: Recipe) -> Recipe:
+        """The recipe that fresh measurements confirm: the best, or a part of it, or none."""
         found, settings = self._found, self._settings
         fresh = settings.confirm_runs
         if not fresh:
@@ -466,21 +469,25 @@ class _Search:
                 "measured anew on the runs that decided; inputs that nothing was tuned on may gain "
                 "less: add --confirm-run"
             )
-        others = [way for way in (*best.parts(), *best.careful()) if way.name in found.raced]
+        others = [
+            recipe for recipe in (*best.parts(), *best.careful()) if recipe.name in found.raced
+        ]
         tried = list(dict.fromkeys([*others, best]))
         found.confirmed = self._measure("confirm", tried, fresh or settings.runs, settings.seconds)
-        for way in sorted(tried, key=lambda way: (way != best, way.partial, -len(way.name))):
-            if (one := found.confirmed.get(way.name)) and self._is_gain(one):
-                if way == Way():
+        for recipe in sorted(
+            tried, key=lambda recipe: (recipe != best, recipe.partial, -len(recipe.name))
+        ):
+            if (one := found.confirmed.get(recipe.name)) and self._is_gain(one):
+                if recipe == Recipe():
                     found.notes.append(
                         f"GAIN WITHOUT A CHANGE: the same build takes {one.time} of its own time, "
                         "so something else than the code decides here"
                     )
-                if way != best:
+                if recipe != best:
                     found.notes.append(f"{best.name} led on the runs, but is not confirmed")
-                return way
+                return recipe
         self._say_what_it_takes(best)
-        return Way()
+        return Recipe()
 
     def _is_gain(self, one: Measured) -> bool:
         if one.time is None:
@@ -493,7 +500,7 @@ class _Search:
             return False
         return one.time.high * noise < 1
 
-    def _say_what_it_takes(self, best: Way) -> None:
+    def _say_what_it_takes(self, best: Recipe) -> None:
         """A note on why nothing is gained."""
         one = self._found.confirmed.get(best.name)
         if one is None or one.time is None:
@@ -544,23 +551,23 @@ def noise_of(repeat: Ratio) -> float:
     return max(repeat.mean, 1 / repeat.mean)
 
 
-def leaders(found: Mapping[str, Measured], tried: Sequence[Way]) -> list[Way]:
-    """The ways that may be as fast as the fastest."""
+def leaders(found: Mapping[str, Measured], tried: Sequence[Recipe]) -> list[Recipe]:
+    """The recipes that may be as fast as the fastest."""
     times = {name: one.time for name, one in found.items() if one.time}
     if not times:
         return []
     limit = min(times.values(), key=lambda time: time.mean).high
-    return [way for way in tried if way.name in times and times[way.name].low <= limit]
+    return [recipe for recipe in tried if recipe.name in times and times[recipe.name].low <= limit]
 
 
-def choose(found: Mapping[str, Measured], tried: Sequence[Way], objective: str) -> Way | None:
-    """The best way, if one will do. Among those that are as fast as far as is known, that with the
+def choose(found: Mapping[str, Measured], tried: Sequence[Recipe], objective: str) -> Recipe | None:
+    """The best recipe, if one will do. Among those that are as fast as far as is known, that with the
     least bytes."""
-    there = [way for way in tried if way.name in found and found[way.name].time]
+    there = [recipe for recipe in tried if recipe.name in found and found[recipe.name].time]
     if objective == "time-at-no-more-bytes":
-        there = [way for way in there if (found[way.name].bytes or 1.0) <= 1]
+        there = [recipe for recipe in there if (found[recipe.name].bytes or 1.0) <= 1]
     if objective == "bytes":
-        there = [way for way in there if found[way.name].time.low <= 1]  # type: ignore[union-attr]
+        there = [recipe for recipe in there if found[recipe.name].time.low <= 1]  # type: ignore[union-attr]
     else:
-        there = leaders({way.name: found[way.name] for way in there}, there)
-    return min(there, key=lambda way: found[way.name].bytes or 1.0, default=None)
+        there = leaders({recipe.name: found[recipe.name] for recipe in there}, there)
+    return min(there, key=lambda recipe: found[recipe.name].bytes or 1.0, default=None)

@@ -19,7 +19,7 @@ from ..claiming import claim, file_errors
 from ..errors import Busy, NotFound
 from ..outputs import replace_whole
 from ..processes import Process
-from ..validation import cxx_of
+from ..workspace import cxx_of
 
 Value = TypeVar("Value")
 _KIND = "specialization"
@@ -104,6 +104,10 @@ class Workplace:
                 replace_whole(self._state, json.dumps(self._kept).encode())
         return self._kept["steps"][name]  # type: ignore[no-any-return]
 
+    def kept(self, name: str) -> Any:
+        """The result of a step that was done."""
+        return self._kept["steps"][name]
+
     def forget(self, name: str) -> None:
         """Have a step done again."""
         self._kept["steps"].pop(name, None)
@@ -122,7 +126,7 @@ class Workplace:
     @contextlib.contextmanager
     def compilers(self, command: str, words: Sequence[str]) -> Iterator[Sequence[str]]:
         """Have the compilers in the folder run `command` with these words more. They lie at the
-        same place for all ways, so that no object differs by their names."""
+        same place for all recipes, so that no object differs by their names."""
         self._bin.mkdir(exist_ok=True)
         for names, real in ((_C, command), (_CXX, cxx_of(command))):
             found = shutil.which(real)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The ways in which a program is compiled with a profile, and the words that clang needs for them.
+"""The recipes by which a program is compiled with a profile, and the words that clang needs for
+them.
 
 Starts neither NumPy nor the extension, nor dataclasses: `mlbridge flags` uses it.
 """
@@ -19,8 +20,8 @@ LEVERS = ("profile", "partial", "link", "cold")
 _NAMES = "-static-func-full-module-prefix=false"
 
 
-class Way(NamedTuple):
-    """A way to compile; without any of these it is the build's own."""
+class Recipe(NamedTuple):
+    """How a program is compiled; without any of these as the build says."""
 
     profile: bool = False
     partial: bool = False  #: what the profile has not seen run is compiled as without, not as cold
@@ -49,37 +50,41 @@ class Way(NamedTuple):
         always = ["-Wno-error=backend-plugin", "-Wno-unused-command-line-argument"]
         return ["--start-no-unused-arguments", *line, *always, "--end-no-unused-arguments"]
 
-    def parts(self) -> list[Way]:
-        """This way and those before it, each with one lever more: profile, link, cold."""
-        steps = [Way(self.profile, self.partial), Way(self.profile, self.partial, self.link), self]
-        return [way for way in dict.fromkeys(steps) if way != Way()] or [self]
+    def parts(self) -> list[Recipe]:
+        """This recipe and those before it, each with one lever more: profile, link, cold."""
+        steps = [
+            Recipe(self.profile, self.partial),
+            Recipe(self.profile, self.partial, self.link),
+            self,
+        ]
+        return [recipe for recipe in dict.fromkeys(steps) if recipe != Recipe()] or [self]
 
-    def careful(self) -> list[Way]:
-        """The ways like this one that are slower by less on what the profile has not seen."""
+    def careful(self) -> list[Recipe]:
+        """The recipes like this one that are slower by less on what the profile has not seen."""
         if not self.profile or self.partial:
             return []
-        return [*dict.fromkeys([Way(True, True, self.link), Way(True, True)])]
+        return [*dict.fromkeys([Recipe(True, True, self.link), Recipe(True, True)])]
 
     @classmethod
-    def of(cls, found: object) -> Way:
-        """The way that a decisions file has. ValueError if it is none that this version knows."""
+    def of(cls, found: object) -> Recipe:
+        """The recipe that a decisions file has. ValueError if it is none that this version knows."""
         if not isinstance(found, dict) or found.keys() != set(cls._fields):
             raise ValueError(f"expected {', '.join(cls._fields)}, got {found!r:.80}")
-        way = cls(**found)
-        flags = {type(way.profile), type(way.partial), type(way.cold)}
-        if way.link not in ("", "full", "thin") or flags != {bool}:
+        recipe = cls(**found)
+        flags = {type(recipe.profile), type(recipe.partial), type(recipe.cold)}
+        if recipe.link not in ("", "full", "thin") or flags != {bool}:
             raise ValueError(f"got {found!r:.80}")
-        return way
+        return recipe
 
 
-def ways(levers: Collection[str] = LEVERS) -> list[Way]:
-    """All ways with these levers, the simplest first; without any it is the build's own."""
+def recipes(levers: Collection[str] = LEVERS) -> list[Recipe]:
+    """All recipes with these levers, the simplest first; without any it is the build's own."""
     links = ["", "thin", "full"] if "link" in levers else [""]
     if "profile" not in levers:
-        return [Way(link=link) for link in links if link] or [Way()]
+        return [Recipe(link=link) for link in links if link] or [Recipe()]
     kinds = [(False, False)] + [(False, True)] * ("cold" in levers)
     kinds += [(True, False)] * ("partial" in levers)  # of that, next to nothing is cold
-    return [Way(True, partial, link, cold) for partial, cold in kinds for link in links]
+    return [Recipe(True, partial, link, cold) for partial, cold in kinds for link in links]
 
 
 def instrumented(folder: str, *, continuous: bool) -> list[str]:
