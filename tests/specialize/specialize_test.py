@@ -82,7 +82,7 @@ def timing(names: Sequence[str], times: Mapping[str, float]) -> Timing:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Gives recipes made-up times, in runs and in those that confirm; the commands that are timed."""
+    """Gives recipes made-up times, in runs and in those that confirm; the commands that ran."""
 
     def fake(times: Mapping[str, float], confirmed: Mapping[str, float] | None = None) -> list[str]:
         asked: list[str] = []

@@ -67,7 +67,7 @@ class Recipe(NamedTuple):
 
     @classmethod
     def of(cls, found: object) -> Recipe:
-        """The recipe that a decisions file has. ValueError if it is none that this version knows."""
+        """That of a decisions file. ValueError if it is none that this version knows."""
         if not isinstance(found, dict) or found.keys() != set(cls._fields):
             raise ValueError(f"expected {', '.join(cls._fields)}, got {found!r:.80}")
         recipe = cls(**found)

@@ -561,8 +561,8 @@ def leaders(found: Mapping[str, Measured], tried: Sequence[Recipe]) -> list[Reci
 
 
 def choose(found: Mapping[str, Measured], tried: Sequence[Recipe], objective: str) -> Recipe | None:
-    """The best recipe, if one will do. Among those that are as fast as far as is known, that with the
-    least bytes."""
+    """The best recipe, if one will do. Among those that are as fast as far as is known, that with
+    the least bytes."""
     there = [recipe for recipe in tried if recipe.name in found and found[recipe.name].time]
     if objective == "time-at-no-more-bytes":
         there = [recipe for recipe in there if (found[recipe.name].bytes or 1.0) <= 1]
