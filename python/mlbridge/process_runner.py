@@ -80,7 +80,9 @@ class Ran:
             if line.strip()
         ]
         telling = (
-            line for line in lines if re.search("error:|not found|undefined reference", line)
+            line
+            for line in lines
+            if re.search(r"error:|not found|undefined reference|^make.*: \*\*\* ", line)
         )
         return next(telling, lines[-1] if lines else "it said nothing")
 
