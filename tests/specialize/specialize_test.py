@@ -266,6 +266,18 @@ def test_names_of_compilers_and_archives(tree: Path, clock: Callable[..., list[s
     assert found.chosen.name == "profile-thin" and not found.problems
 
 
+def test_cmake(tree: Path, clock: Callable[..., list[str]]) -> None:
+    clock({"profile-full": 0.8})
+    (tree / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(app LANGUAGES C CXX)\n"
+        "add_library(count STATIC src/count.c)\nadd_executable(app main.c)\n"
+        "target_link_libraries(app count)\n"
+    )
+    prepare = "cmake -S . -B out -DCMAKE_BUILD_TYPE=Release -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=$PWD"
+    found = specialized(tree, prepare=prepare, build="cmake --build out -j2")
+    assert found.chosen.name == "profile-full" and not found.problems
+
+
 def test_code_that_has_changed_since_is_compiled_without(
     tree: Path, clock: Callable[..., list[str]], tmp_path: Path
 ) -> None:

@@ -272,7 +272,7 @@ class _Search:
                     f"`{self._settings.build}` called no compiler by $CC, $CXX or a name such as "
                     "cc or g++, so its code is not what would be measured"
                 )
-            if built.old and recipe == Recipe():
+            if built.old and recipe == Recipe() and not self._settings.prepare:
                 self._shown(
                     f"{built.old} executables and shared objects were there before and not built "
                     "again; if they matter, have --prepare clean the tree"

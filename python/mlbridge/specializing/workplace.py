@@ -152,7 +152,8 @@ class Workplace:
                     f"llvm-{name}-{version} is not on PATH: apt-get install llvm-{version}"
                 )
             text = f'#!/bin/sh\nexec {shlex.quote(real)} "$@"\n'
-            replace_whole(self._bin / name, text.encode(), mode=0o755)
+            for called in (name, f"llvm-{name}"):  # CMake looks for the second beside a clang
+                replace_whole(self._bin / called, text.encode(), mode=0o755)
             found[variable] = real
         return found
 
