@@ -480,7 +480,7 @@ class _Search:
             if (one := found.confirmed.get(recipe.name)) and self._is_gain(one):
                 if recipe == Recipe():
                     found.notes.append(
-                        f"GAIN WITHOUT A CHANGE: the same build takes {one.time} of its own time, "
+                        f"a gain without a change: the same build takes {one.time} of its own time, "
                         "so something else than the code decides here"
                     )
                 if recipe != best:
