@@ -8,11 +8,13 @@ models", on reduce_range), so that it is no judge there. An option makes them ex
 from __future__ import annotations
 
 import onnxruntime
+from processor import multiplies_bytes_exactly
 
 
 def exact_options() -> onnxruntime.SessionOptions:
     """Options of a session whose products of bytes are exact, also on other CPUs (QLinearMatMul's
     are not)."""
     options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    if not multiplies_bytes_exactly():  # else it makes nodes for which there is no kernel
+        options.add_session_config_entry("session.x64quantprecision", "1")
     return options

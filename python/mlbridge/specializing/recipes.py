@@ -67,7 +67,7 @@ class Recipe(NamedTuple):
 
     @classmethod
     def of(cls, found: object) -> Recipe:
-        """That of a decisions file. ValueError if it is none that this version knows."""
+        """The one in a decisions file. ValueError if this version knows none like it."""
         if not isinstance(found, dict) or found.keys() != set(cls._fields):
             raise ValueError(f"expected {', '.join(cls._fields)}, got {found!r:.80}")
         recipe = cls(**found)
