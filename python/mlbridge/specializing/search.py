@@ -480,8 +480,8 @@ class _Search:
             if (one := found.confirmed.get(recipe.name)) and self._is_gain(one):
                 if recipe == Recipe():
                     found.notes.append(
-                        f"a gain without a change: the same build takes {one.time} of its own time, "
-                        "so something else than the code decides here"
+                        f"a gain without a change: the same build takes {one.time} of its own "
+                        "time, so something else than the code decides here"
                     )
                 if recipe != best:
                     found.notes.append(f"{best.name} led on the runs, but is not confirmed")
