@@ -372,7 +372,7 @@ def decisions_of(options: argparse.Namespace) -> DecisionsFile | None:
     from ..specializing.decisions_file import read
 
     found = read(options.decisions)
-    compiler = options.compiler or found.content["settings"]["compiler"]
+    compiler = options.compiler or found.command
     try:
         version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
     except OSError as error:

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the script, once its compiler has asked the model."""
     must_be_writable(o=options.output)
     if decisions := decisions_of(options):
-        stated = options.compiler or decisions.content["settings"]["compiler"]
+        stated = options.compiler or decisions.command
         found = shutil.which(stated)
         if found is None:
             raise CommandError(f"{stated} is not on PATH")

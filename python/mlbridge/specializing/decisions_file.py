@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -36,6 +37,13 @@ class DecisionsFile(NamedTuple):
     recipe: Recipe  #: that was chosen
     compiler: str  #: the first line of what clang --version printed
     content: Mapping[str, Any]  #: all of decisions.json: also what was measured
+
+    @property
+    def command(self) -> str:
+        """The compiler's command, if it is the name of a clang; a stranger's file has no say in
+        what else is run."""
+        stated = str(self.content.get("settings", {}).get("compiler", ""))
+        return stated if re.fullmatch(r"clang(-\d+)?", stated) else "clang-22"
 
     def words(self) -> list[str]:
         """What clang's command line has more."""
