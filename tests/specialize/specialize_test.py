@@ -373,7 +373,21 @@ def test_flags_and_wrapper(
     assert done.returncode == 1 and "is gone" in done.stderr
 
 
-def test_every_way_is_read_back(tmp_path: Path) -> None:
+def test_a_strangers_file_has_no_say_in_what_is_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = tmp_path / "clang-22"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    evil.chmod(0o755)
+    content = {"recipe": Recipe()._asdict(), "compiler": "?", "settings": {"compiler": str(evil)}}
+    decisions_file.write(tmp_path / "file", b"", content)
+    for command in (["flags"], ["wrapper", "-o", str(tmp_path / "cc")]):
+        assert main([*command, "--decisions", str(tmp_path / "file")]) == 1
+        assert "is for '?'" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_every_recipe_is_read_back(tmp_path: Path) -> None:
     for recipe in [Recipe(), *recipes()]:
         content = {"recipe": recipe._asdict(), "compiler": "clang"}
         profile = b"\xfflprofi\x81" * recipe.profile
