@@ -206,10 +206,12 @@ def corpus_and_validation(folder: Path) -> None:
     for name in ("one", "two"):
         tree = folder / "work" / name
         tree.mkdir()
-        for part in range(4):
+        parts = range(60)  # so that the node is lost before its build ends
+        for part in parts:
             (tree / f"{part}.c").write_text(PROGRAM.format(n=part))
         (tree / "main.c").write_text(MAIN.format(n=name))
-        (tree / "Makefile").write_text("prog: 0.o 1.o 2.o 3.o main.o\n\t$(CC) -o prog $^\n")
+        objects = " ".join(f"{part}.o" for part in parts)
+        (tree / "Makefile").write_text(f"prog: {objects} main.o\n\t$(CC) -o prog $^\n")
     killed, _ = cluster.add(), cluster.add()
     os.chdir(folder / "work" / "one")
     ray = ["--ray", cluster.address]
