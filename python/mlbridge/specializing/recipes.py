@@ -13,8 +13,11 @@ from typing import NamedTuple
 from .. import files
 
 #: What may be switched off: the profile itself, what it hasn't seen as without it, link-time
-#: optimization, cold functions for size.
-LEVERS = ("profile", "partial", "link", "cold")
+#: optimization, cold functions for size, less inlining.
+LEVERS = ("profile", "partial", "link", "cold", "lean")
+#: With a profile LLVM weighs what inlining saves, and small programs that run all over grow by
+#: half. So a call that runs often is inlined up to a size instead; LLVM's own is 3000.
+_LEAN = ("-inline-enable-cost-benefit-analysis=false", "-hot-callsite-threshold=1000")
 #: A static function is known by the last part of its file's name, so that a profile serves for the
 #: same sources in another folder.
 _NAMES = "-static-func-full-module-prefix=false"
@@ -27,12 +30,13 @@ class Recipe(NamedTuple):
     partial: bool = False  #: what the profile has not seen run is compiled as without, not as cold
     link: str = ""  #: full or thin
     cold: bool = False  #: functions that the profile calls cold are compiled for size (minsize)
+    lean: bool = False  #: what runs often is inlined less
 
     @property
     def name(self) -> str:
         """A name for tables and folders."""
         parts = ["profile"] * (self.profile and not self.partial) + ["partial"] * self.partial
-        parts += [self.link] * bool(self.link) + ["cold"] * self.cold
+        parts += [self.link] * bool(self.link) + ["cold"] * self.cold + ["lean"] * self.lean
         return "-".join(parts) or "none"
 
     def words(self, profile: str) -> list[str]:
@@ -44,6 +48,9 @@ class Recipe(NamedTuple):
             line += [f"-flto={self.link}", "-fuse-ld=lld"]
         if self.cold:
             line += files.llvm_words("-pgo-cold-func-opt=minsize")
+        if self.lean:
+            line += files.llvm_words(*_LEAN)
+            line += [f"-Wl,-mllvm,{option}" for option in _LEAN if self.link]
         if not line:
             return []
         # Code that has changed since the profile was taken is worth a warning, and no error.
@@ -51,10 +58,11 @@ class Recipe(NamedTuple):
         return ["--start-no-unused-arguments", *line, *always, "--end-no-unused-arguments"]
 
     def parts(self) -> list[Recipe]:
-        """This recipe and those before it, each with one lever more: profile, link, cold."""
+        """This recipe and those before it, each with one lever more: profile, link, cold, lean."""
         steps = [
             Recipe(self.profile, self.partial),
             Recipe(self.profile, self.partial, self.link),
+            self._replace(lean=False),
             self,
         ]
         return [recipe for recipe in dict.fromkeys(steps) if recipe != Recipe()] or [self]
@@ -63,7 +71,8 @@ class Recipe(NamedTuple):
         """The recipes like this one that are slower by less on what the profile has not seen."""
         if not self.profile or self.partial:
             return []
-        return [*dict.fromkeys([Recipe(True, True, self.link), Recipe(True, True)])]
+        like = Recipe(True, True, self.link, lean=self.lean)
+        return [*dict.fromkeys([like, like._replace(link="")])]
 
     @classmethod
     def of(cls, found: object) -> Recipe:
@@ -71,20 +80,37 @@ class Recipe(NamedTuple):
         if not isinstance(found, dict) or found.keys() != set(cls._fields):
             raise ValueError(f"expected {', '.join(cls._fields)}, got {found!r:.80}")
         recipe = cls(**found)
-        flags = {type(recipe.profile), type(recipe.partial), type(recipe.cold)}
+        flags = {type(value) for name, value in recipe._asdict().items() if name != "link"}
         if recipe.link not in ("", "full", "thin") or flags != {bool}:
             raise ValueError(f"got {found!r:.80}")
         return recipe
 
 
-def recipes(levers: Collection[str] = LEVERS) -> list[Recipe]:
-    """All recipes with these levers, the simplest first; without any it is the build's own."""
+def first(levers: Collection[str] = LEVERS) -> list[Recipe]:
+    """The recipes that tell which link is best; without any lever the build's own."""
     links = ["", "thin", "full"] if "link" in levers else [""]
     if "profile" not in levers:
         return [Recipe(link=link) for link in links if link] or [Recipe()]
-    kinds = [(False, False)] + [(False, True)] * ("cold" in levers)
-    kinds += [(True, False)] * ("partial" in levers)  # of that, next to nothing is cold
-    return [Recipe(True, partial, link, cold) for partial, cold in kinds for link in links]
+    return [Recipe(True, link=link) for link in links]
+
+
+def variations(recipe: Recipe, levers: Collection[str] = LEVERS) -> list[Recipe]:
+    """A recipe of the first ones with other levers more."""
+    if not recipe.profile:
+        return []
+    kinds = [{"cold"}, {"lean"}, {"cold", "lean"}]
+    kinds += [{"partial"}, {"partial", "lean"}]  # of these, next to nothing is cold
+    return [
+        Recipe(True, "partial" in kind, recipe.link, "cold" in kind, "lean" in kind)
+        for kind in kinds
+        if kind <= set(levers)
+    ]
+
+
+def recipes(levers: Collection[str] = LEVERS) -> list[Recipe]:
+    """All recipes with these levers, the simplest first."""
+    firsts = first(levers)
+    return [*firsts, *(more for one in firsts for more in variations(one, levers))]
 
 
 def instrumented(folder: str, *, continuous: bool) -> list[str]:

@@ -20,14 +20,18 @@ from ..process_runner import Output, Ran, run_tool
 from ..ratio import Ratio
 from ..workspace import BuildFailed, Program, Variant, Workspace
 from . import decisions_file
-from .recipes import LEVERS, Recipe, instrumented, recipes
+from .recipes import LEVERS, Recipe, first, instrumented, recipes, variations
 from .workplace import Workplace, contents_of
 
-#: What is looked for: less time; less code that isn't slower; less time in no more code.
-OBJECTIVES = ("time", "bytes", "time-at-no-more-bytes")
+#: What is looked for: less time in no more code; less time; less code that isn't slower.
+OBJECTIVES = ("time-at-no-more-bytes", "time", "bytes")
 #: Seconds for each recipe and command in the first round and in that of the leaders, as parts of
 #: those of the confirmation.
 _ROUNDS = (0.1, 0.4)
+#: The links with which other levers are tried.
+_LINKS = 2
+#: Time that more bytes must save to be worth a note.
+_WORTH = 0.01
 #: How the problem of a recipe begins whose program does something else.
 WRONG = "wrong"
 _BASELINE, _COUNTING = "none", "counting"
@@ -50,7 +54,7 @@ class Settings:
     check: str = ""  #: must end with 0 in every build; then the outputs of runs may change
     outputs: tuple[str, ...] = ()  #: files that the runs write, which are compared
     level: str = "O3"
-    objective: str = "time"
+    objective: str = "time-at-no-more-bytes"
     levers: tuple[str, ...] = LEVERS
     seconds: float = 30.0  #: of measuring for the confirmation, for each recipe and command
     timeout: float = 600.0  #: seconds of a build, a check or a run
@@ -224,17 +228,16 @@ class _Search:
         if "profile" in self._settings.levers:
             kept = "kept: " * self._place.has("profile")
             self._shown(kept + self._place.step("profile", self._take_profile))
-        usable = [recipe for recipe in recipes(self._settings.levers) if self._is_usable(recipe)]
-        if not usable:
-            found.notes.append("no recipe is left to be measured")
-            return found
-        self._say_how_long(len(usable))
-        found.raced = self._race(usable)
-        best = choose(found.raced, usable, self._settings.objective)
+        self._race()
+        tried = [recipe for recipe in (Recipe(), *recipes()) if recipe.name in found.raced]
+        best = choose(found.raced, tried, self._settings.objective)
         if best is None:
-            found.notes.append("no recipe is as good as the build's own, so nothing was confirmed")
+            why = "is as fast" if self._settings.objective == "bytes" else "has no more bytes"
+            found.notes.append(f"no recipe {why}, so nothing was confirmed")
+            self._say_what_more_bytes_give(tried)
             return found
         found.chosen = self._confirm(best)
+        self._say_what_more_bytes_give(tried)
         return found
 
     @property
@@ -414,16 +417,19 @@ class _Search:
         return second
 
     def _say_how_long(self, count: int) -> None:
+        """About, for so many recipes in the first rounds."""
         settings, kept = self._settings, self._place.kept
-        parts = len(settings.confirm_runs or settings.runs) * (1 + min(count, 5)) / (1 + count)
-        parts += sum(_ROUNDS) * len(settings.runs)
-        least = sum(float(kept(f"try {one}")["seconds"]) for one in self._commands)
-        seconds = max(parts * settings.seconds * (1 + count), 4 * LEAST_PAIRS * least * count)
-        self._shown(f"measuring {count} recipes takes about {math.ceil(seconds / 60)} minutes")
+        one = [float(kept(f"try {command}")["seconds"]) for command in self._commands]
+        confirmed = 5 * len(settings.confirm_runs or settings.runs)
+        rounds = (_ROUNDS[0] * count + 4 * _ROUNDS[1]) * len(settings.runs) + confirmed
+        seconds = max(rounds * settings.seconds, 3 * LEAST_PAIRS * sum(one) * count)
+        self._shown(f"measuring takes about {math.ceil(seconds / 60)} minutes")
 
     def _measure(
         self, stage: str, tried: Sequence[Recipe], commands: Iterable[str], seconds: float
     ) -> dict[str, Measured]:
+        if not tried:
+            return {}
         by_recipe: dict[str, dict[str, Ratio]] = {recipe.name: {} for recipe in tried}
         for command in commands:
             timing = self._time(stage, tried, command, seconds)
@@ -446,19 +452,32 @@ class _Search:
             found[name] = Measured(size, combined(ratios.values()), ratios)
         return found
 
-    def _race(self, usable: Sequence[Recipe]) -> dict[str, Measured]:
-        """Short for all recipes, longer for those that may be the best."""
-        found: dict[str, Measured] = {}
-        left = list(usable)
-        for part in _ROUNDS:
-            seconds = part * self._settings.seconds
-            found |= self._measure(f"race {part:g}", left, self._settings.runs, seconds)
-            left = leaders(found, left)
-            for name in (recipe.name for recipe in usable if recipe.name in found):
-                self._shown(f"{name}: bytes {found[name].bytes:.3f}, time {found[name].time}")
-            if len(left) < 2:
-                break
-        return found
+    def _race(self) -> None:
+        """Short for the first recipes, then for those with more levers and the best links; longer
+        for all that may be the best."""
+        settings, raced = self._settings, self._found.raced
+        short, long = (part * settings.seconds for part in _ROUNDS)
+        usable = [recipe for recipe in first(settings.levers) if self._is_usable(recipe)]
+        self._say_how_long(1 + 3 * len(usable))
+        raced |= self._measure("first", usable, settings.runs, short)
+        leading = sorted(leaders(raced, usable), key=lambda one: time_of(raced[one.name]))
+        more = [
+            recipe
+            for one in leading[:_LINKS]
+            for recipe in variations(one, settings.levers)
+            if self._is_usable(recipe)
+        ]
+        raced |= self._measure("more", more, settings.runs, short)
+        self._show(raced)
+        left = allowed(raced, [*usable, *more], settings.objective)
+        left = leaders(raced, left)
+        if len(left) > 1:
+            raced |= self._measure("leaders", left, settings.runs, long)
+            self._show({recipe.name: raced[recipe.name] for recipe in left})
+
+    def _show(self, found: Mapping[str, Measured]) -> None:
+        for name, one in found.items():
+            self._shown(f"{name}: bytes {one.bytes:.3f}, time {one.time}")
 
     def _confirm(self, best: Recipe) -> Recipe:
         """The recipe that fresh measurements confirm: the best, or a part of it, or none."""
@@ -488,6 +507,20 @@ class _Search:
                 return recipe
         self._say_what_it_takes(best)
         return Recipe()
+
+    def _say_what_more_bytes_give(self, tried: Sequence[Recipe]) -> None:
+        """A note if a larger program would be faster."""
+        found, raced = self._found, self._found.raced
+        if self._settings.objective != "time-at-no-more-bytes":
+            return
+        best = choose(raced, tried, "time")
+        now = time_of(raced[found.chosen.name]) if found.chosen.name in raced else 1.0
+        if best and best != found.chosen and time_of(raced[best.name]) < now - _WORTH:
+            one = raced[best.name]
+            found.notes.append(
+                f"with more bytes it would be faster: {best.name} takes {one.time} of the time on "
+                f"the runs, with {one.bytes:.3f} of the bytes; --objective time"
+            )
 
     def _is_gain(self, one: Measured) -> bool:
         if one.time is None:
@@ -560,14 +593,25 @@ def leaders(found: Mapping[str, Measured], tried: Sequence[Recipe]) -> list[Reci
     return [recipe for recipe in tried if recipe.name in times and times[recipe.name].low <= limit]
 
 
+def time_of(one: Measured) -> float:
+    """The time; that of what wasn't measured is the longest."""
+    return one.time.mean if one.time else math.inf
+
+
+def allowed(found: Mapping[str, Measured], tried: Sequence[Recipe], objective: str) -> list[Recipe]:
+    """The recipes among which the objective chooses."""
+    there = [recipe for recipe in tried if recipe.name in found and found[recipe.name].time]
+    if objective == "time-at-no-more-bytes":
+        return [recipe for recipe in there if (found[recipe.name].bytes or 1.0) <= 1]
+    if objective == "bytes":
+        return [r for r in there if found[r.name].time.low <= 1]  # type: ignore[union-attr]
+    return there
+
+
 def choose(found: Mapping[str, Measured], tried: Sequence[Recipe], objective: str) -> Recipe | None:
     """The best recipe, if one will do. Among those that are as fast as far as is known, that with
     the least bytes."""
-    there = [recipe for recipe in tried if recipe.name in found and found[recipe.name].time]
-    if objective == "time-at-no-more-bytes":
-        there = [recipe for recipe in there if (found[recipe.name].bytes or 1.0) <= 1]
-    if objective == "bytes":
-        there = [recipe for recipe in there if found[recipe.name].time.low <= 1]  # type: ignore[union-attr]
-    else:
+    there = allowed(found, tried, objective)
+    if objective != "bytes":
         there = leaders({recipe.name: found[recipe.name] for recipe in there}, there)
     return min(there, key=lambda recipe: found[recipe.name].bytes or 1.0, default=None)
