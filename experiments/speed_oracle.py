@@ -29,8 +29,8 @@ from mlbridge import clock, profdata
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
+from mlbridge.specializing.choosing import combined
 from mlbridge.specializing.recipes import Recipe, instrumented
-from mlbridge.specializing.search import combined
 from programs import work
 from programs.build import compile_program, link_program
 from programs.catalog import Program, ProgramsError, load, select

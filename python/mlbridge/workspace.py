@@ -141,6 +141,7 @@ class Workspace:
     def build(self, variant: Variant, *, keep: bool = True) -> Built:
         """Build a fresh copy, and keep it to be run. Raises BuildFailed or DeadlineExceeded."""
         self._fresh()
+        built = False
         try:
             with variant.flags(self._logs) as flags:
                 env = self._environment(flags)
@@ -153,12 +154,15 @@ class Workspace:
                     log.unlink()
                 variant.begin()
                 seconds = self._step(self.program.build, env).seconds
-                return self._built(before, seconds)
+                found = self._built(before, seconds)
+                built = True
+                return found
         finally:
+            # What failed stays where it is, and doesn't look like what was built.
             for place in (self._tree, self._logs):
                 kept = self._kept(variant, place)
                 shutil.rmtree(kept if keep else place, ignore_errors=True)
-                if keep:
+                if keep and built:
                     place.rename(kept)
 
     def run(self, variant: Variant, command: str) -> tuple[Ran, dict[str, Output | None]]:
@@ -256,7 +260,11 @@ class Workspace:
             digest = hashlib.blake2b(data, digest_size=20).hexdigest()
             objects[path] = Object(executable_bytes(data, path), digest)
         if not objects:
-            there = f" ({old} were there before; clean the tree first)" if old else ""
+            there = (
+                f" ({old} were there before; clean the tree first, as by --prepare 'make clean')"
+                if old
+                else ""
+            )
             kind = "executable or shared object" if self.program.linked else "object file"
             raise BuildFailed(
                 f"`{self.program.build}` left no new {kind} in its copy of the tree{there}"

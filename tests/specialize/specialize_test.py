@@ -20,14 +20,9 @@ from mlbridge.clock import Timing
 from mlbridge.errors import Busy, InvalidArgument
 from mlbridge.ratio import Ratio
 from mlbridge.specializing import decisions_file
+from mlbridge.specializing.choosing import Measured, choose
 from mlbridge.specializing.recipes import Recipe, first, recipes
-from mlbridge.specializing.search import (
-    Measured,
-    Settings,
-    Specialization,
-    choose,
-    specialize,
-)
+from mlbridge.specializing.search import Settings, Specialization, specialize
 from mlbridge.workspace import BuildFailed, Variant, Workspace
 
 MAIN = """
@@ -227,6 +222,9 @@ def broken_run(text: str) -> dict[str, Any]:
         ({"build": "cp /bin/true app"}, BuildFailed, "called no compiler"),
         ({"check": "false"}, InvalidArgument, "the check `false` ended with 1"),
         ({"runs": ()}, InvalidArgument, "there is no run"),
+        ({"runs": (" ",)}, InvalidArgument, "a command is empty"),
+        ({"outputs": ("/tmp/x",)}, InvalidArgument, "is no file in the tree"),
+        ({"outputs": ("never",)}, InvalidArgument, "no run wrote the file never"),
         ({"confirm_runs": (RUN,)}, InvalidArgument, "should be another input"),
         ({"compiler": "true"}, Exception, "expected a clang"),
     ],
@@ -447,6 +445,18 @@ def test_what_was_killed_goes_on(tree: Path, tmp_path: Path, after: str) -> None
     assert set(content["bytes"]) >= {recipe.name for recipe in (Recipe(), *first())}
 
 
+def test_nothing_of_mine_is_overwritten(tree: Path) -> None:
+    for place in (tree / "main.c", tree):
+        with pytest.raises(InvalidArgument, match=r"no decisions file|is no file"):
+            specialize(settings(tree), place, tree.parent / "work")
+    assert (tree / "main.c").read_text() == MAIN
+
+
+def test_a_link_without_a_profile(tree: Path, clock: Callable[..., list[str]]) -> None:
+    clock({"full": 0.8, "thin": 0.9})
+    assert specialized(tree, levers=("link",)).chosen == Recipe(link="full")
+
+
 def test_the_command(
     tree: Path,
     tmp_path: Path,
@@ -461,7 +471,7 @@ def test_the_command(
     words = ["--run", RUN, "--confirm-run", OTHER, "--time", "100ms", "--without", "link"]
     assert main([*command, *words]) == 0
     out, err = capsys.readouterr()
-    assert "over the build's own" in out and "profiled 1 runs" in err and "-thin" not in out
+    assert "over the build's own" in out and "profiled the runs" in err and "-thin" not in out
     assert {path.name for path in tree.iterdir()} == {"main.c", "src", "Makefile", "app.decisions"}
     assert decisions_file.read("app.decisions").content["raced"]
     assert main(["report", "app.decisions", "-o", str(tmp_path / "page.html")]) == 0

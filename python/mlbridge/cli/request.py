@@ -365,7 +365,9 @@ def decisions_of(options: argparse.Namespace) -> DecisionsFile | None:
     """The file of --decisions, if it is given, and the compiler is the one that it is for."""
     if options.decisions is None:
         return None
-    given = [name for name in _NOT_WITH_DECISIONS if getattr(options, name, None)]
+    values = ((name, getattr(options, name, None)) for name in _NOT_WITH_DECISIONS)
+    given = [name for name, value in values if value not in (None, []) and value is not False]
+    given += ["llvm"] * (options.llvm != 22)
     beside = [f"--{name.replace('_', '-')}" for name in given]
     if beside or options.optimizations:
         raise UsageError(f"--decisions goes without {[*options.optimizations, *beside][0]}")
@@ -374,9 +376,12 @@ def decisions_of(options: argparse.Namespace) -> DecisionsFile | None:
     found = read(options.decisions)
     compiler = options.compiler or found.command
     try:
-        version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
-    except OSError as error:
-        raise CommandError(f"--decisions: {compiler} can't be started: {error.strerror}") from None
+        version = subprocess.run(
+            [compiler, "--version"], capture_output=True, text=True, timeout=60
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = getattr(error, "strerror", None) or "it doesn't end"
+        raise CommandError(f"--decisions: {compiler} can't be started: {why}") from None
     if not version.startswith(f"{found.compiler}\n"):
         major = re.search(r"clang version (\d+)", version)
         stated = re.search(r"clang version (\d+)", found.compiler)

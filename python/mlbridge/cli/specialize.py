@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -16,9 +17,10 @@ from .arguments import Parser, positive_seconds
 from .common import DONE, Interrupted, UsageError, must_be_writable, printable, table
 
 if TYPE_CHECKING:
-    from ..specializing.search import Measured, Specialization
+    from ..specializing.choosing import Measured
+    from ..specializing.search import Specialization
 
-#: As specializing.search and specializing.recipes have them; --help starts neither.
+#: As specializing.choosing and specializing.recipes have them; --help starts neither.
 OBJECTIVES = ("time-at-no-more-bytes", "time", "bytes")
 LEVERS = ("profile", "partial", "link", "cold", "lean")
 
@@ -82,8 +84,11 @@ example:
 def run(options: argparse.Namespace) -> int:
     """Specialize, and print what was found."""
     if not options.run:
-        raise UsageError("the following arguments are required: --run")
+        raise UsageError(
+            "the following arguments are required: --run; see mlbridge specialize --help"
+        )
     must_be_writable(o=options.output)
+    from ..errors import Error
     from ..specializing.search import Settings, specialize
 
     settings = Settings(
@@ -113,6 +118,10 @@ def run(options: argparse.Namespace) -> int:
         )
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; the same command goes on, from {work}") from None
+    except Error:
+        if work.is_dir():
+            print(f"what was built is in {work}, for the next try", file=sys.stderr)
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
     show(found, options.output)
@@ -125,11 +134,13 @@ def folder_of(output: str) -> Path:
     path = Path(output).resolve()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
-    return cache / "mlbridge" / "specialize" / f"{path.name}-{digest}"
+    return cache / "mlbridge" / "specialize" / digest
 
 
 def show(found: Specialization, output: str) -> None:
     """The table, and what was chosen."""
+    from ..workspace import cxx_of
+
     usual = found.bytes["none"]
 
     def row(name: str, one: Measured, where: str) -> list[Any]:
@@ -142,7 +153,7 @@ def show(found: Specialization, output: str) -> None:
     if rows:
         table(["recipe", "measured on", "bytes", "time"], rows, left=("recipe", "measured on"))
         print(
-            f"over the build's own ({usual} executable bytes, -{found.settings.level});"
+            f"over the build's own ({usual} executable bytes; -{found.settings.level} in $CFLAGS);"
             " [95 % confidence]"
         )
     for name, text in found.problems.items():
@@ -152,6 +163,8 @@ def show(found: Specialization, output: str) -> None:
     if found.chosen.profile or found.chosen.link:
         one = found.confirmed[found.chosen.name]
         print(f"chosen: {found.chosen.name}: time {one.time}, bytes {one.bytes:.3f}")
-        print(f'build with: CC="{found.settings.compiler} $(mlbridge flags --decisions {output})"')
+        flags = f"$(mlbridge flags --decisions {shlex.quote(output)})"
+        cxx = cxx_of(found.settings.compiler)
+        print(f'build with: CC="{found.settings.compiler} {flags}" CXX="{cxx} {flags}"')
     else:
         print("chosen: none; the build's own stays as it is")

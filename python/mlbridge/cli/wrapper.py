@@ -20,7 +20,7 @@ from .request import add_asking, decisions_of, request_of
 
 SCRIPT = """\
 #!/bin/sh
-# Written by `mlbridge wrapper`: asks a model, and fails if anything that it needs is gone.
+# Written by `mlbridge wrapper`: fails if anything that it needs is gone.
 for needed in {needed}; do
   if [ ! -e "$needed" ]; then
     echo "$0: $needed is gone; write this compiler again with mlbridge wrapper" >&2
@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
         found = shutil.which(stated)
         if found is None:
             raise CommandError(f"{stated} is not on PATH")
+        found = os.path.abspath(found)
         write(options.output, [found, decisions.path], [found, *decisions.words()])
         return DONE
     request = request_of(options, files.find_onnx_runtime())

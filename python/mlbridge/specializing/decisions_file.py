@@ -14,7 +14,9 @@ import io
 import json
 import os
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -26,6 +28,10 @@ FORMAT, VERSION = "mlbridge-decisions", 1
 _MEMBER = "decisions.json"
 _MOST = 1 << 26  # bytes of decisions.json
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, LookupError, ValueError, EOFError),
+    *(RuntimeError, RecursionError, NotImplementedError, struct.error),
+)
 #: The first bytes of an indexed profile, on a machine with the lowest byte first.
 PROFILE = b"\xfflprofi\x81"
 
@@ -82,9 +88,9 @@ def read(path: str | os.PathLike[str]) -> DecisionsFile:
             profile = file.read(archive.start_dir)  # at least as long as the profile
     except OSError as error:
         raise NotFound(f"{shown}: {error.strerror or error}; expected a decisions file") from None
-    except (zipfile.BadZipFile, LookupError, ValueError, NotImplementedError, EOFError) as error:
+    except _DAMAGE:
         raise InvalidArgument(
-            f"{shown}: no decisions file, or damaged ({error}); `mlbridge specialize` writes one"
+            f"{shown}: no decisions file, or damaged; `mlbridge specialize` writes one"
         ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InvalidArgument(f"{shown}: {_MEMBER} doesn't say that its format is {FORMAT}")
@@ -96,6 +102,8 @@ def read(path: str | os.PathLike[str]) -> DecisionsFile:
         recipe, compiler = Recipe.of(content["recipe"]), content["compiler"]
         if not isinstance(compiler, str):
             raise ValueError("compiler is no text")
+        if not isinstance(content.get("settings", {}), dict):
+            raise ValueError("settings are no object")
         stated = content["profile"]
         profile = profile[: stated["bytes"]]
     except (LookupError, ValueError, TypeError) as error:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from .. import profdata
@@ -20,11 +20,21 @@ from ..process_runner import Output, Ran, run_tool
 from ..ratio import Ratio
 from ..workspace import BuildFailed, Program, Variant, Workspace
 from . import decisions_file
+from .choosing import (
+    OBJECTIVES,
+    Measured,
+    choose,
+    combined,
+    contenders,
+    leaders,
+    noise_of,
+    ratio_from,
+    surely,
+    time_of,
+)
 from .recipes import LEVERS, Recipe, first, instrumented, recipes, variations
 from .workplace import Workplace, contents_of
 
-#: What is looked for: less time in no more code; less time; less code that isn't slower.
-OBJECTIVES = ("time-at-no-more-bytes", "time", "bytes")
 #: Seconds for each recipe and command in the first round and in that of the leaders, as parts of
 #: those of the confirmation.
 _ROUNDS = (0.1, 0.4)
@@ -32,8 +42,11 @@ _ROUNDS = (0.1, 0.4)
 _LINKS = 2
 #: Time that more bytes must save to be worth a note.
 _WORTH = 0.01
+#: The longest time of what isn't slower.
+_NOT_SLOWER = 1.01
 #: How the problem of a recipe begins whose program does something else.
 WRONG = "wrong"
+NO_FILE = "no file"
 _BASELINE, _COUNTING = "none", "counting"
 _TIMEOUT = 60.0
 
@@ -61,15 +74,6 @@ class Settings:
     compiler: str = "clang-22"
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A recipe beside the build's own; None where nothing was measured."""
-
-    bytes: float | None = None  #: executable bytes of what is linked
-    time: Ratio | None = None  #: the geometric mean over commands
-    commands: Mapping[str, Ratio] = field(default_factory=dict)
-
-
 @dataclass
 class Specialization:
     """What was found; recipes are named as Recipe.name says."""
@@ -87,7 +91,9 @@ class Specialization:
     def wrong(self) -> Recipe | None:
         """The recipe with the fewest levers whose program does something else, if there is one."""
         found = [
-            recipe for recipe in recipes() if self.problems.get(recipe.name, "").startswith(WRONG)
+            recipe
+            for recipe in recipes(self.settings.levers)
+            if self.problems.get(recipe.name, "").startswith(WRONG)
         ]
         return min(found, key=lambda recipe: len(recipe.name.split("-")), default=None)
 
@@ -134,28 +140,42 @@ def specialize(
     InvalidArgument, BuildFailed, DeadlineExceeded, NotFound, Unsupported, Busy, OSError.
     """
     must_make_sense(settings)
+    if output.exists() and not output.is_file():
+        raise InvalidArgument(f"{output} is no file; expected a new one, or an earlier one")
+    if output.is_file() and output.stat().st_size:
+        try:
+            decisions_file.read(output)
+        except InvalidArgument:
+            raise InvalidArgument(
+                f"{output} is there, and no decisions file; remove it, or choose another name"
+            ) from None
     said = run_tool([settings.compiler, "--version"], timeout=_TIMEOUT).stdout.text
     version = said.partition("\n")[0]
     major = re.search(r"clang version (\d+)\.", version)
     if not major:
         raise Unsupported(f"{settings.compiler} says that it is {version!r}; expected a clang")
     made_from = [asdict(settings) | {"tree": str(settings.tree.resolve())}, version]
+    made_from += [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS", "LDFLAGS", "PATH")]
+    made_from += [recipe.words("") for recipe in recipes()]
     done = False
-    place = Workplace(work, [*made_from, contents_of(settings.tree, output)])
+    wrong_file = output.with_name(f"{output.name}.wrong")
+    place = Workplace(work, [*made_from, contents_of(settings.tree, (output, wrong_file))])
     try:
         search = _Search(settings, place, version, major[1], shown)
         found = search.run()
 
         def write(place: Path, recipe: Recipe) -> None:
             profile = search.profile_of(recipe).read_bytes() if recipe.profile else b""
-            decisions_file.write(place, profile, found.as_json() | {"recipe": recipe._asdict()})
+            decisions_file.write(
+                place.resolve(), profile, found.as_json() | {"recipe": recipe._asdict()}
+            )
 
         wrong = found.wrong()
+        wrong_file.unlink(missing_ok=True)
         if wrong:
-            kept = output.with_name(f"{output.name}.wrong")
-            write(kept, wrong)
+            write(wrong_file, wrong)
             found.notes.append(
-                f"{wrong.name} makes a wrong program: {kept} has its decisions, "
+                f"{wrong.name} makes a wrong program: {wrong_file} has its decisions, "
                 f"{place.folder / 'trees' / wrong.name} what was built"
             )
         write(output, found.chosen)
@@ -169,6 +189,13 @@ def must_make_sense(settings: Settings) -> None:
     """InvalidArgument if not."""
     if not settings.runs:
         raise InvalidArgument("there is no run; expected a command that should be faster")
+    if not settings.build.strip() or not all(
+        map(str.strip, (*settings.runs, *settings.confirm_runs))
+    ):
+        raise InvalidArgument("a command is empty")
+    for name in settings.outputs:
+        if not name.strip() or Path(name).is_absolute() or ".." in Path(name).parts:
+            raise InvalidArgument(f"the output '{name}' is no file in the tree")
     if settings.objective not in OBJECTIVES:
         raise InvalidArgument(
             f"the objective is {settings.objective}; expected one of {OBJECTIVES}"
@@ -225,15 +252,25 @@ class _Search:
             self._place.step("check none", lambda: self._must_pass(Recipe()))
         for command in self._commands:
             self._place.step(f"try {command}", partial(self._try, command))
+            code = self._place.kept(f"try {command}")["results"]["exit code"]
+            if code != "0":
+                found.notes.append(f"`{command}` ends with {code}, in the build's own, too")
+                self._shown(found.notes[-1])
+        tried = [self._place.kept(f"try {command}")["results"] for command in self._commands]
+        for name in () if self._settings.check else self._settings.outputs:
+            if all(one[name] == NO_FILE for one in tried):
+                raise InvalidArgument(f"no run wrote the file {name}, which was to be compared")
         if "profile" in self._settings.levers:
             kept = "kept: " * self._place.has("profile")
             self._shown(kept + self._place.step("profile", self._take_profile))
         self._race()
-        tried = [recipe for recipe in (Recipe(), *recipes()) if recipe.name in found.raced]
+        every = recipes(self._settings.levers)
+        tried = [recipe for recipe in every if recipe.name in found.raced]
         best = choose(found.raced, tried, self._settings.objective)
         if best is None:
-            why = "is as fast" if self._settings.objective == "bytes" else "has no more bytes"
-            found.notes.append(f"no recipe {why}, so nothing was confirmed")
+            why = {"bytes": "every recipe is slower", "time": "no recipe can be used"}
+            text = why.get(self._settings.objective, "every recipe has more bytes")
+            found.notes.append(f"{text}, so nothing was confirmed")
             self._say_what_more_bytes_give(tried)
             return found
         found.chosen = self._confirm(best)
@@ -248,7 +285,11 @@ class _Search:
 
     def _variant(self, name: str, words: Sequence[str]) -> Variant:
         command = self._settings.compiler
-        return Variant(name, lambda _: self._place.compilers(command, words))
+        return Variant(
+            name,
+            lambda _: self._place.compilers(command, words),
+            begin=lambda: self._place.forget_calls(),
+        )
 
     def _variant_of(self, recipe: Recipe) -> Variant:
         # The recipe without levers, if it is measured, is a second build like the baseline.
@@ -268,12 +309,11 @@ class _Search:
             self._place.forget(step)
 
         def work() -> dict[str, Any]:
-            self._place.calls()
             built = self._workspace.build(self._variant_of(recipe))
             if not self._place.calls():
                 raise BuildFailed(
                     f"`{self._settings.build}` called no compiler by $CC, $CXX or a name such as "
-                    "cc or g++, so its code is not what would be measured"
+                    "cc or g++; have it take $CC: 'make CC=$CC'"
                 )
             if built.old and recipe == Recipe() and not self._settings.prepare:
                 self._shown(
@@ -308,14 +348,22 @@ class _Search:
     def _problem(self, recipe: Recipe) -> str:
         try:
             self._build(recipe)
+            built, usual = (
+                self._place.kept(f"build {r.name}")["bytes"] for r in (recipe, Recipe())
+            )
+            if missing := sorted(usual.keys() - built.keys()):
+                return f"the build leaves out {', '.join(missing[:3])}"
             if self._settings.check:
-                self._must_pass(recipe)
+                try:
+                    self._must_pass(recipe)
+                except InvalidArgument as error:
+                    return f"{WRONG}: {error}"
             for command in self._commands:
                 ran, files = self._workspace.run(self._variant_of(recipe), command)
                 kept = self._place.kept(f"try {command}")["results"]
                 if what := difference(kept, self._described(ran, files)):
                     return f"{WRONG}: `{command}`: {what}"
-        except (Error, OSError) as error:
+        except Error as error:
             return str(error)
         return ""
 
@@ -325,7 +373,7 @@ class _Search:
         found = {"exit code": str(ran.code)}
         if not self._settings.check:
             found["standard output"] = ran.stdout.digest
-            found |= {name: one.digest if one else "no file" for name, one in files.items()}
+            found |= {name: one.digest if one else NO_FILE for name, one in files.items()}
         return found
 
     def _must_pass(self, recipe: Recipe) -> bool:
@@ -338,19 +386,20 @@ class _Search:
 
     def _try(self, command: str) -> dict[str, Any]:
         """The results of a command; InvalidArgument if it can't be measured."""
-        tries = []
+        tries, seconds = [], math.inf
         for _ in range(2):
             ran, files = self._workspace.run(self._baseline, command)
             if ran.code < 0 or ran.code in (126, 127):
                 raise InvalidArgument(f"`{command}` ended with {ran.code}: {ran.reason}")
             tries.append(self._described(ran, files))
+            seconds = min(seconds, ran.seconds)
         if what := difference(*tries):
             raise InvalidArgument(
                 f"`{command}`: {what} from run to run, so builds can't be told right or wrong by "
                 "it; have it print the same each time, or state a check"
             )
-        self._shown(f"`{command}` takes {ran.seconds:.3f} s")
-        return {"seconds": f"{ran.seconds:.4f}", "results": tries[0]}
+        self._shown(f"`{command}` takes {seconds:.3f} s")
+        return {"seconds": f"{seconds:.4f}", "results": tries[0]}
 
     def _take_profile(self) -> str:
         for continuous in (False, True):
@@ -363,15 +412,23 @@ class _Search:
             except BuildFailed as error:
                 raise BuildFailed(f"with -fprofile-generate: {error}") from None
             shutil.rmtree(raw, ignore_errors=True)  # of programs that ran in the build
-            for command in self._settings.runs:
+            files, silent = [], []
+            for number, command in enumerate(self._settings.runs):
                 ran, _ = self._workspace.run(variant, command)
                 if ran.code < 0:
                     self._shown(f"`{command}` ended with {ran.code} when it was counted")
-            files = [file for file in sorted(raw.glob("*.profraw")) if file.stat().st_size]
+                written = [file for file in sorted(raw.glob("*.profraw")) if file.stat().st_size]
+                if not written:
+                    silent.append(command)
+                own = self._place.folder / "raw" / f"run-{number}"
+                own.mkdir(parents=True, exist_ok=True)
+                files += [file.rename(own / file.name) for file in written]
             shutil.rmtree(self._workspace.folder / _COUNTING, ignore_errors=True)
-            if files:
+            if not silent:
                 break
-        else:
+        if silent and files:
+            self._shown(f"`{silent[0]}` wrote no profile; only what other runs do is known")
+        if not files:
             raise InvalidArgument(
                 "no run wrote a profile: the build doesn't hand -fprofile-generate to its links "
                 "(have it link by $CC), or the runs start another program than was built"
@@ -384,7 +441,7 @@ class _Search:
         if not known:
             raise InvalidArgument("the profile is empty: no function of the program ran")
         profdata.without_unused(whole, self.profile_of(Recipe(True, True)), tool)
-        return f"profiled {len(self._settings.runs)} runs: {known} of {len(counts)} functions ran"
+        return f"profiled the runs: {known} of {len(counts)} functions ran"
 
     # Measuring
 
@@ -399,21 +456,41 @@ class _Search:
             variants = [self._variant_of(recipe) for recipe in tried if recipe != Recipe()]
             if not variants:
                 variants = [self._second()]
-            timing = self._workspace.time(
-                [self._baseline, *variants],
-                command,
-                seconds * (len(variants) + 1),
-                compared=not self._settings.check,
-            )
-            return timing.as_json()
+            try:
+                return self._timed(variants, command, seconds)
+            except InvalidArgument:  # one of them ends otherwise: each by itself says which
+                if len(variants) == 1:
+                    raise
+            found: dict[str, Any] = {"ratios": {}, "differences": {}}
+            for variant in variants:
+                try:
+                    alone = self._timed([variant], command, seconds)
+                except InvalidArgument as error:
+                    found["differences"][variant.name] = str(error)
+                    continue
+                for part in ("ratios", "differences"):
+                    found[part] |= alone[part]
+                found["repeat"] = alone["repeat"]
+            if "repeat" not in found:
+                raise InvalidArgument(f"`{command}` can't be timed: {found['differences']}")
+            return found
 
         return self._place.step(f"{stage} {command}: {names}", work)
+
+    def _timed(self, variants: Sequence[Variant], command: str, seconds: float) -> dict[str, Any]:
+        return self._workspace.time(
+            [self._baseline, *variants],
+            command,
+            seconds * (len(variants) + 1),
+            compared=not self._settings.check,
+        ).as_json()
 
     def _second(self) -> Variant:
         """A copy of the baseline, which is compared with it if there is nothing else."""
         second = self._variant("again", ())
         if not self._is_built(second.name):
-            self._workspace.build(second)
+            self._place.forget("build again")
+        self._place.step("build again", lambda: bool(self._workspace.build(second)))
         return second
 
     def _say_how_long(self, count: int) -> None:
@@ -423,7 +500,8 @@ class _Search:
         confirmed = 5 * len(settings.confirm_runs or settings.runs)
         rounds = (_ROUNDS[0] * count + 4 * _ROUNDS[1]) * len(settings.runs) + confirmed
         seconds = max(rounds * settings.seconds, 3 * LEAST_PAIRS * sum(one) * count)
-        self._shown(f"measuring takes about {math.ceil(seconds / 60)} minutes")
+        minutes = math.ceil(seconds / 60)
+        self._shown(f"measuring takes about {minutes} minute{'s' * (minutes > 1)}")
 
     def _measure(
         self, stage: str, tried: Sequence[Recipe], commands: Iterable[str], seconds: float
@@ -460,7 +538,12 @@ class _Search:
         usable = [recipe for recipe in first(settings.levers) if self._is_usable(recipe)]
         self._say_how_long(1 + 3 * len(usable))
         raced |= self._measure("first", usable, settings.runs, short)
-        leading = sorted(leaders(raced, usable), key=lambda one: time_of(raced[one.name]))
+        leading = [one for one in usable if one.name in raced]
+        if settings.objective == "bytes":
+            leading.sort(key=lambda one: raced[one.name].bytes or 1.0)
+        else:
+            leading = leaders(raced, leading)
+            leading.sort(key=lambda one: time_of(raced[one.name]))
         more = [
             recipe
             for one in leading[:_LINKS]
@@ -469,11 +552,12 @@ class _Search:
         ]
         raced |= self._measure("more", more, settings.runs, short)
         self._show(raced)
-        left = allowed(raced, [*usable, *more], settings.objective)
-        left = leaders(raced, left)
+        left = contenders(raced, [*usable, *more], settings.objective)
         if len(left) > 1:
             raced |= self._measure("leaders", left, settings.runs, long)
-            self._show({recipe.name: raced[recipe.name] for recipe in left})
+            self._show({one.name: raced[one.name] for one in left if one.name in raced})
+        for name in self._found.problems:
+            raced.pop(name, None)
 
     def _show(self, found: Mapping[str, Measured]) -> None:
         for name, one in found.items():
@@ -493,18 +577,18 @@ class _Search:
         ]
         tried = list(dict.fromkeys([*others, best]))
         found.confirmed = self._measure("confirm", tried, fresh or settings.runs, settings.seconds)
-        for recipe in sorted(
-            tried, key=lambda recipe: (recipe != best, recipe.partial, -len(recipe.name))
-        ):
-            if (one := found.confirmed.get(recipe.name)) and self._is_gain(one):
-                if recipe == Recipe():
-                    found.notes.append(
-                        f"a gain without a change: the same build takes {one.time} of its own "
-                        "time, so something else than the code decides here"
-                    )
-                if recipe != best:
-                    found.notes.append(f"{best.name} led on the runs, but is not confirmed")
-                return recipe
+        known = [recipe for recipe in tried if recipe.name in found.confirmed]
+        passed = [one for one in known if self._is_gain(found.confirmed[one.name], len(known))]
+        chosen = choose(found.confirmed, passed, settings.objective) if passed else None
+        if chosen == Recipe():
+            found.notes.append(
+                f"a gain without a change: the same build takes {found.confirmed['none'].time} of "
+                "its own time, so something else than the code decides here"
+            )
+        if chosen is not None:
+            if best not in passed:
+                found.notes.append(f"{best.name} led on the runs, but is not confirmed")
+            return chosen
         self._say_what_it_takes(best)
         return Recipe()
 
@@ -515,23 +599,26 @@ class _Search:
             return
         best = choose(raced, tried, "time")
         now = time_of(raced[found.chosen.name]) if found.chosen.name in raced else 1.0
-        if best and best != found.chosen and time_of(raced[best.name]) < now - _WORTH:
-            one = raced[best.name]
+        if best is None or best == found.chosen:
+            return
+        one = raced[best.name]
+        if one.time and (one.bytes or 1.0) > 1 and one.time.high < now - _WORTH:
             found.notes.append(
                 f"with more bytes it would be faster: {best.name} takes {one.time} of the time on "
                 f"the runs, with {one.bytes:.3f} of the bytes; --objective time"
             )
 
-    def _is_gain(self, one: Measured) -> bool:
+    def _is_gain(self, one: Measured, count: int) -> bool:
+        """Whether it is better for certain; `count`: how many are asked."""
         if one.time is None:
             return False
         noise = max((noise_of(ratio) for ratio in self._found.repeat.values()), default=1.0)
         is_smaller = one.bytes is not None and one.bytes < 1
         if self._settings.objective == "bytes":
-            return is_smaller and one.time.low <= noise
+            return is_smaller and one.time.high <= _NOT_SLOWER
         if self._settings.objective != "time" and one.bytes is not None and one.bytes > 1:
             return False
-        return one.time.high * noise < 1
+        return surely(one.time, count) * noise < 1
 
     def _say_what_it_takes(self, best: Recipe) -> None:
         """A note on why nothing is gained."""
@@ -554,64 +641,3 @@ def difference(before: Mapping[str, str], after: Mapping[str, str]) -> str:
             codes = f" is {after.get(what)}, not {value}" if what == "exit code" else " differs"
             return f"{what}{codes}"
     return ""
-
-
-def ratio_from(found: Mapping[str, Any]) -> Ratio:
-    """A ratio that JSON held."""
-    low, high = (0.0 if found["low"] is None else found["low"],
-                 math.inf if found["high"] is None else found["high"])  # fmt: skip
-    return Ratio(found["mean"], low, high, found["count"])
-
-
-def combined(ratios: Iterable[Ratio]) -> Ratio | None:
-    """The geometric mean of ratios that were measured one by one, with the interval that their own
-    intervals leave; None if there are none."""
-    some = list(ratios)
-    if not some:
-        return None
-    if any(one.low <= 0 or math.isinf(one.high) for one in some):
-        return Ratio(math.exp(fmean(math.log(one.mean) for one in some)), 0.0, math.inf, 1)
-    mean = fmean(math.log(one.mean) for one in some)
-    half = math.sqrt(sum((math.log(one.high / one.low) / 2) ** 2 for one in some)) / len(some)
-    low, high = math.exp(mean - half), math.exp(mean + half)
-    return Ratio(math.exp(mean), low, high, min(one.count for one in some))
-
-
-def noise_of(repeat: Ratio) -> float:
-    """By how much a build that is not as fast as itself widens what is called a gain."""
-    if repeat.low <= 1 <= repeat.high:
-        return 1.0
-    return max(repeat.mean, 1 / repeat.mean)
-
-
-def leaders(found: Mapping[str, Measured], tried: Sequence[Recipe]) -> list[Recipe]:
-    """The recipes that may be as fast as the fastest."""
-    times = {name: one.time for name, one in found.items() if one.time}
-    if not times:
-        return []
-    limit = min(times.values(), key=lambda time: time.mean).high
-    return [recipe for recipe in tried if recipe.name in times and times[recipe.name].low <= limit]
-
-
-def time_of(one: Measured) -> float:
-    """The time; that of what wasn't measured is the longest."""
-    return one.time.mean if one.time else math.inf
-
-
-def allowed(found: Mapping[str, Measured], tried: Sequence[Recipe], objective: str) -> list[Recipe]:
-    """The recipes among which the objective chooses."""
-    there = [recipe for recipe in tried if recipe.name in found and found[recipe.name].time]
-    if objective == "time-at-no-more-bytes":
-        return [recipe for recipe in there if (found[recipe.name].bytes or 1.0) <= 1]
-    if objective == "bytes":
-        return [r for r in there if found[r.name].time.low <= 1]  # type: ignore[union-attr]
-    return there
-
-
-def choose(found: Mapping[str, Measured], tried: Sequence[Recipe], objective: str) -> Recipe | None:
-    """The best recipe, if one will do. Among those that are as fast as far as is known, that with
-    the least bytes."""
-    there = allowed(found, tried, objective)
-    if objective != "bytes":
-        there = leaders({recipe.name: found[recipe.name] for recipe in there}, there)
-    return min(there, key=lambda recipe: found[recipe.name].bytes or 1.0, default=None)

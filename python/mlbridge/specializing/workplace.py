@@ -8,15 +8,17 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..claiming import claim, file_errors
-from ..errors import Busy, NotFound
+from ..errors import Busy, InvalidArgument, NotFound
 from ..outputs import replace_whole
 from ..processes import Process
 from ..workspace import cxx_of
@@ -29,6 +31,10 @@ _C, _CXX = ("cc", "c99", "gcc", "clang"), ("c++", "g++", "clang++")
 _TOOLS = {"ar": "AR", "nm": "NM", "ranlib": "RANLIB"}
 #: The variable that tells the processes of a folder.
 _MARK = "MLBRIDGE_SPECIALIZATION"
+#: What lies in the folder, beside profiles; all else is somebody's.
+_OWN = ("trees", "bin", "raw", "calls", "state.json")
+#: How often, and with how many seconds between, processes are looked for that are to end.
+_LOOKS, _LOOK = 100, 0.05
 _SCRIPT = """\
 #!/bin/sh
 echo >> {log}
@@ -43,6 +49,11 @@ class Workplace:
     def __init__(self, folder: Path, made_from: object) -> None:
         """Busy if another process works in it; InvalidArgument if it is somebody else's folder."""
         self.folder = folder.resolve()
+        if odd := re.search(r"[^\w./+@-]", str(self.folder), re.ASCII):
+            raise InvalidArgument(
+                f"{self.folder}: builds can't be told of a compiler in a folder with "
+                f"{odd[0]!r} in its name; choose another"
+            )
         claim(self.folder, _KIND)
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -67,14 +78,21 @@ class Workplace:
         """End what a killed specialization has left running here, so that it writes into no tree
         any more."""
         marker = os.fsencode(f"{_MARK}={self.folder}")
-        left = True
-        while left:
+        own = ancestors()
+        for _ in range(_LOOKS):
             left = False
             for entry in Path("/proc").glob("[0-9]*"):
                 process = Process.of(int(entry.name))
+                if process is None or process.number in own:
+                    continue
                 with contextlib.suppress(OSError):
-                    is_ours = marker in (entry / "environ").read_bytes().split(b"\0")
-                    left |= is_ours and process is not None and process.signal(signal.SIGKILL)
+                    if marker in (entry / "environ").read_bytes().split(b"\0"):
+                        left |= process.signal(signal.SIGKILL)
+            if not left:
+                return
+            time.sleep(_LOOK)
+        os.close(self._lock)
+        raise Busy(f"{self.folder}: processes of a killed specialization don't end")
 
     def close(self, *, remove: bool = False) -> None:
         """Leave the folder, or remove it."""
@@ -85,7 +103,7 @@ class Workplace:
     def _clear(self) -> None:
         with file_errors(self.folder):
             for place in self.folder.iterdir():
-                if place.name in ("lock", "mlbridge.json"):
+                if place.name not in _OWN and place.suffix != ".profdata":
                     continue
                 if place.is_dir() and not place.is_symlink():
                     shutil.rmtree(place)
@@ -100,8 +118,7 @@ class Workplace:
         """The result of a step, which JSON can hold: of an earlier run, or else of `work`."""
         if not self.has(name):
             self._kept["steps"][name] = work()
-            with file_errors(self.folder):
-                replace_whole(self._state, json.dumps(self._kept).encode())
+            self._save()
         return self._kept["steps"][name]  # type: ignore[no-any-return]
 
     def kept(self, name: str) -> Any:
@@ -110,7 +127,12 @@ class Workplace:
 
     def forget(self, name: str) -> None:
         """Have a step done again."""
-        self._kept["steps"].pop(name, None)
+        if self._kept["steps"].pop(name, None) is not None:
+            self._save()
+
+    def _save(self) -> None:
+        with file_errors(self.folder):
+            replace_whole(self._state, json.dumps(self._kept).encode())
 
     # The compilers that a build finds
 
@@ -130,12 +152,14 @@ class Workplace:
         self._bin.mkdir(exist_ok=True)
         for names, real in ((_C, command), (_CXX, cxx_of(command))):
             found = shutil.which(real)
-            if found is None:
+            if found is None and names is _C:
                 raise NotFound(
-                    f"{real} is not on PATH; expected clang 22 (apt-get install clang-22)"
+                    f"{real} is not on PATH; expected clang 22: apt-get install clang-22"
                 )
-            line = shlex.join([found, *words])
-            text = _SCRIPT.format(log=shlex.quote(str(self._calls)), command=line)
+            text = f"#!/bin/sh\necho {shlex.quote(real)} is not on PATH >&2\nexit 1\n"
+            if found is not None:
+                line = shlex.join([os.path.abspath(found), *words])  # noqa: PTH100 – a link stays
+                text = _SCRIPT.format(log=shlex.quote(str(self._calls)), command=line)
             for name in {*names, Path(real).name}:
                 replace_whole(self._bin / name, text.encode(), mode=0o755)
         yield ()
@@ -161,6 +185,10 @@ class Workplace:
     def _calls(self) -> Path:
         return self.folder / "calls"
 
+    def forget_calls(self) -> None:
+        """Count from now on."""
+        self._calls.unlink(missing_ok=True)
+
     def calls(self) -> int:
         """How often the compilers were called since the last question."""
         try:
@@ -171,15 +199,29 @@ class Workplace:
         return count
 
 
-def contents_of(tree: Path, but: Path) -> str:
-    """A hash of a source tree: names, sizes and times of its files, but for one."""
-    left_out = but.resolve()
+def ancestors() -> set[int]:
+    """The numbers of this process and of those that started it."""
+    found, number = set(), os.getpid()
+    while number > 0 and number not in found:
+        found.add(number)
+        try:
+            stat = Path(f"/proc/{number}/stat").read_text()
+        except OSError:
+            break
+        number = int(stat.rpartition(")")[2].split()[1])
+    return found
+
+
+def contents_of(tree: Path, but: Sequence[Path]) -> str:
+    """A hash of a source tree: names, sizes and times of its files, but for some."""
+    left_out = {path.resolve() for path in but}
+    names_left_out = {path.name for path in left_out}
     digest = hashlib.blake2b(digest_size=20)
     for folder, folders, names in os.walk(tree):
         folders.sort()
         for name in sorted(names):
             path = Path(folder, name)
-            if name == left_out.name and path.resolve() == left_out:
+            if name in names_left_out and path.resolve() in left_out:
                 continue
             with contextlib.suppress(OSError):
                 status = path.lstat()
