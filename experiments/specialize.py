@@ -28,7 +28,7 @@ from tqdm import tqdm
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
-from mlbridge.specializing.recipes import LEVERS
+from mlbridge.specializing.recipes import LEVERS, Recipe
 from mlbridge.specializing.search import Settings, specialize
 from programs import work
 from programs.build import command_of, compile_command, files_of_executable, output_name
@@ -142,8 +142,6 @@ def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 def recipe_name(one: dict[str, Any]) -> str:
     """The name of the chosen recipe."""
-    from mlbridge.specializing.recipes import Recipe
-
     return Recipe.of(one["recipe"]).name
 
 

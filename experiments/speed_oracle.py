@@ -147,6 +147,8 @@ class Oracle:
                 continue
             study.tell(trial, math.log(time.mean))
             found.append((time.mean, {name: v for name, v in drawn.items() if v is not None}))
+        if not found:
+            raise ProgramsError(f"{self._program.name}: none of {tries} tries was right")
         found.sort(key=lambda one: one[0])
         leading = []
         for _, drawn in found[:BEST]:
@@ -183,9 +185,14 @@ def main(arguments: list[str]) -> int:
     programs = fetch(select(load(), options.names))
     work.write(BUILD / "work")
     work.write(BUILD / FRESH, edition=1)
+    settings = {"tries": options.tries, "seconds": options.seconds}
     found: dict[str, Any] = {}
     if options.output.exists():
-        found = json.loads(options.output.read_text())["programs"]
+        kept = json.loads(options.output.read_text())
+        if kept["settings"] != settings:
+            print(f"speed_oracle: {options.output} has other settings", file=sys.stderr)
+            return 1
+        found = kept["programs"]
     for program in programs:
         if program.name in found:
             continue
@@ -193,7 +200,9 @@ def main(arguments: list[str]) -> int:
             oracle = Oracle(program, Path(folder), options.seconds)
             found[program.name] = oracle.search(options.tries)
         print(program.name, json.dumps(found[program.name]), flush=True)
-        text = json.dumps({"programs": found, "means": means_of(found)}, indent=1)
+        text = json.dumps(
+            {"settings": settings, "programs": found, "means": means_of(found)}, indent=1
+        )
         write_whole(options.output, text.encode() + b"\n")
     print(json.dumps(means_of(found)))
     return 0

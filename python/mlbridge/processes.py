@@ -109,6 +109,20 @@ class Process(NamedTuple):
         return _sent(lambda: os.killpg(self.number, number))
 
 
+def ancestors() -> set[int]:
+    """The numbers of this process and of those that started it."""
+    found = set[int]()
+    number = os.getpid()
+    while number > 0 and number not in found:
+        found.add(number)
+        try:
+            with open(f"/proc/{number}/stat", "rb") as file:
+                number = int(file.read().rpartition(b")")[2].split()[1])
+        except OSError:
+            break
+    return found
+
+
 def _sent(send: Callable[[], None]) -> bool:
     try:
         send()

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 CONFIDENCE = 0.95
 _ROUNDS, _DRAWN = 100, 100  # means of drawn samples: so many rounds, so many in each
@@ -34,6 +35,14 @@ class Ratio:
             return None
         low, high = _interval(logs) if len(logs) > 1 else (-math.inf, math.inf)
         return cls(math.exp(fmean(logs)), math.exp(low), math.exp(high), len(logs))
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Ratio:
+        """What as_json() gave. LookupError or TypeError for something else."""
+        low, high = found["low"], found["high"]
+        known = low is not None and high is not None
+        ends = (float(low), float(high)) if known else (0.0, math.inf)
+        return cls(float(found["mean"]), *ends, int(found["count"]))
 
     def as_json(self) -> dict[str, float | None]:
         """The four numbers; an unknown interval is null."""

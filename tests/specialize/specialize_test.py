@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from mlbridge.specializing import decisions_file
 from mlbridge.specializing.choosing import Measured, choose
 from mlbridge.specializing.recipes import Recipe, first, recipes
 from mlbridge.specializing.search import Settings, Specialization, specialize
+from mlbridge.specializing.workplace import Workplace
 from mlbridge.workspace import BuildFailed, Variant, Workspace
 
 MAIN = """
@@ -328,12 +330,15 @@ def damaged(content: bytes, kind: str) -> bytes:
         return content[: len(content) // 2]
     if kind == "profile":
         return content[:100] + bytes([content[100] ^ 1]) + content[101:]
+    if kind == "archive":
+        at = content.index(b"PK\x03\x04") + 60
+        return content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :]
     if kind == "empty":
         return b""
     return b"x" + content
 
 
-@pytest.mark.parametrize("kind", ["half", "profile", "empty", "longer"])
+@pytest.mark.parametrize("kind", ["half", "profile", "archive", "empty", "longer"])
 def test_a_damaged_file_is_refused(
     decisions: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -403,6 +408,23 @@ def test_every_recipe_is_read_back(tmp_path: Path) -> None:
 
 
 # The folder
+
+
+def test_what_a_killed_one_has_left_running_is_ended(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    Workplace(work, "settings").close()
+    env = {**os.environ, "MLBRIDGE_SPECIALIZATION": str(work.resolve())}
+    elsewhere = {**env, "MLBRIDGE_SPECIALIZATION": str(tmp_path / "other")}
+    with (
+        subprocess.Popen(["sleep", "600"], env=env) as stray,
+        subprocess.Popen(["sleep", "600"], env=elsewhere) as stranger,
+    ):
+        ended = threading.Thread(target=stray.wait)
+        ended.start()
+        Workplace(work, "settings").close()
+        ended.join()
+        assert stray.returncode == -signal.SIGKILL and stranger.poll() is None
+        stranger.kill()
 
 
 def test_only_one_works_in_a_folder(tree: Path, tmp_path: Path) -> None:

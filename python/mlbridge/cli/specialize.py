@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..optimizations import LEVELS
+from ..specializing.choosing import OBJECTIVES
+from ..specializing.recipes import LEVERS
 from .arguments import Parser, positive_seconds
 from .common import DONE, Interrupted, UsageError, must_be_writable, printable, table
 
 if TYPE_CHECKING:
     from ..specializing.choosing import Measured
     from ..specializing.search import Specialization
-
-#: As specializing.choosing and specializing.recipes have them; --help starts neither.
-OBJECTIVES = ("time-at-no-more-bytes", "time", "bytes")
-LEVERS = ("profile", "partial", "link", "cold", "lean")
 
 
 def add_arguments(parser: Parser) -> None:

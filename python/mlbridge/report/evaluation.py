@@ -119,7 +119,8 @@ def read(found: Any, name: str) -> Evaluation:
         raise InvalidModel(f"{name}: a damaged report: {shortly(error)}") from None
 
 
-def _interval(found: Any) -> Interval | None:
+def interval(found: Any) -> Interval | None:
+    """A ratio in a report. ValueError, LookupError or TypeError if it is damaged."""
     if found is None:
         return None
     low, high = (None if found[end] is None else _above(found[end]) for end in ("low", "high"))
@@ -127,7 +128,7 @@ def _interval(found: Any) -> Interval | None:
 
 
 def _means(found: Mapping[str, Any]) -> dict[str, Interval]:
-    known = ((way, _interval(mean)) for way, mean in found.items())
+    known = ((way, interval(mean)) for way, mean in found.items())
     return {way: mean for way, mean in known if mean}
 
 
@@ -154,7 +155,7 @@ def _validation(found: Any, name: str) -> Evaluation:
             Timed(
                 ran["command"],
                 {way: _seconds(ran[f"{way}_seconds"]) for way in ways},
-                _interval(ran["ratio"]),
+                interval(ran["ratio"]),
                 "differs" if ran["problem"] else f"same, exit {int(ran['code'])}",
             )
             for ran in one["runs"]
@@ -167,14 +168,14 @@ def _validation(found: Any, name: str) -> Evaluation:
                 {way: int(_above(one[f"{way}_bytes"])) for way in ways},
                 int(_above(one["decisions"])),
                 int(_above(one["identical"])),
-                [Timed(BUILD, seconds, _interval(one["compile"])), *timed],
+                [Timed(BUILD, seconds, interval(one["compile"])), *timed],
                 [
                     Object(str(o["path"]), {way: int(_above(o[f"{way}_bytes"])) for way in ways})
                     for o in one["objects"]
                 ],
                 spills
-                and (*(float(_above(spills[way])) for way in ways), _interval(spills["files"])),
-                _interval(one["size"]),
+                and (*(float(_above(spills[way])) for way in ways), interval(spills["files"])),
+                interval(one["size"]),
             )
         )
     about = [f"{len(programs)} programs" if len(programs) != 1 else programs[0].name]
@@ -348,7 +349,7 @@ def _beside(first: Evaluation, second: Evaluation) -> Iterable[tuple[str, str, I
             found = [(before.get(o.path, 0), o.bytes[way]) for o in pairs[0][1].objects]
             what = "executable bytes, by object"
         ratio = Ratio.of(after / before for before, after in found if before and after)
-        if ratio and (mean := _interval(ratio.as_json())):
+        if ratio and (mean := interval(ratio.as_json())):
             yield f"{way}, {second.name} / {first.name}", what, mean
 
 

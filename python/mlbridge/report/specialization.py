@@ -11,6 +11,7 @@ from ..errors import InvalidModel
 from ..reading import shortly
 from ..specializing.decisions_file import PROFILE, DecisionsFile
 from . import charts
+from .evaluation import interval
 from .page import Cell, Column, Figure, Interval, Part, Section, Table
 
 __all__ = ["PROFILE", "SECTIONS", "Found", "read"]
@@ -63,7 +64,7 @@ def _read(file: DecisionsFile, name: str) -> Found:
         name,
         file.recipe.name,
         rows,
-        {str(text): _interval(one) for text, one in content["repeat"].items()},
+        _intervals(content["repeat"]),
         about,
         [*remarks, *map(str, content["notes"])],
     )
@@ -75,14 +76,14 @@ def _rows(found: Mapping[str, Any], runs: str) -> Iterable[Row]:
             str(recipe),
             runs,
             None if one["bytes"] is None else float(one["bytes"]),
-            None if one["time"] is None else _interval(one["time"]),
-            {str(text): _interval(ratio) for text, ratio in one["commands"].items()},
+            interval(one["time"]),
+            _intervals(one["commands"]),
         )
 
 
-def _interval(found: Mapping[str, Any]) -> Interval:
-    low, high = (None if found[end] is None else float(found[end]) for end in ("low", "high"))
-    return Interval(float(found["mean"]), low, high, int(found["count"]))
+def _intervals(found: Mapping[str, Any]) -> dict[str, Interval]:
+    known = ((str(text), interval(ratio)) for text, ratio in found.items())
+    return {text: ratio for text, ratio in known if ratio}
 
 
 def _of(sources: Sequence[Any]) -> list[Found]:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist, fmean
-from typing import Any
 
 from ..ratio import CONFIDENCE, Ratio
 from .recipes import Recipe
@@ -25,13 +24,6 @@ class Measured:
     bytes: float | None = None  #: executable bytes of what is linked
     time: Ratio | None = None  #: the geometric mean over commands
     commands: Mapping[str, Ratio] = field(default_factory=dict)
-
-
-def ratio_from(found: Mapping[str, Any]) -> Ratio:
-    """A ratio that JSON held."""
-    low, high = (0.0 if found["low"] is None else found["low"],
-                 math.inf if found["high"] is None else found["high"])  # fmt: skip
-    return Ratio(found["mean"], low, high, found["count"])
 
 
 def combined(ratios: Iterable[Ratio]) -> Ratio | None:
@@ -62,12 +54,13 @@ def surely(ratio: Ratio, count: int) -> float:
 
 
 def leaders(found: Mapping[str, Measured], tried: Sequence[Recipe]) -> list[Recipe]:
-    """The recipes that may be as fast as the fastest."""
-    times = {name: one.time for name, one in found.items() if one.time}
-    if not times:
+    """The recipes among those tried that may be as fast as their fastest."""
+    times = {one: found[one.name].time for one in tried if one.name in found}
+    known = {one: time for one, time in times.items() if time}
+    if not known:
         return []
-    limit = min(times.values(), key=lambda time: time.mean).high
-    return [recipe for recipe in tried if recipe.name in times and times[recipe.name].low <= limit]
+    limit = min(known.values(), key=lambda time: time.mean).high
+    return [one for one, time in known.items() if time.low <= limit]
 
 
 def time_of(one: Measured) -> float:
@@ -92,7 +85,7 @@ def contenders(
     there = allowed(found, tried, objective)
     if objective == "bytes":
         return sorted(there, key=lambda recipe: found[recipe.name].bytes or 1.0)[:_SMALLEST]
-    return leaders({recipe.name: found[recipe.name] for recipe in there}, there)
+    return leaders(found, there)
 
 
 def choose(found: Mapping[str, Measured], tried: Sequence[Recipe], objective: str) -> Recipe | None:

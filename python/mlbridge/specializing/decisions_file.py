@@ -28,9 +28,10 @@ FORMAT, VERSION = "mlbridge-decisions", 1
 _MEMBER = "decisions.json"
 _MOST = 1 << 26  # bytes of decisions.json
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+#: What zipfile and json raise for files that are something else; RuntimeError: encrypted.
 _DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, LookupError, ValueError, EOFError),
-    *(RuntimeError, RecursionError, NotImplementedError, struct.error),
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
+    *(LookupError, ValueError, RuntimeError),
 )
 #: The first bytes of an indexed profile, on a machine with the lowest byte first.
 PROFILE = b"\xfflprofi\x81"
@@ -82,7 +83,7 @@ def read(path: str | os.PathLike[str]) -> DecisionsFile:
         with open(path, "rb") as file:
             with zipfile.ZipFile(file) as archive:
                 if archive.getinfo(_MEMBER).file_size > _MOST:
-                    raise InvalidArgument(f"{shown}: {_MEMBER} is longer than {_MOST} bytes")
+                    raise ValueError("too long")
                 content = json.loads(archive.read(_MEMBER))
             file.seek(0)
             profile = file.read(archive.start_dir)  # at least as long as the profile

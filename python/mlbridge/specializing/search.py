@@ -28,7 +28,6 @@ from .choosing import (
     contenders,
     leaders,
     noise_of,
-    ratio_from,
     surely,
     time_of,
 )
@@ -67,7 +66,7 @@ class Settings:
     check: str = ""  #: must end with 0 in every build; then the outputs of runs may change
     outputs: tuple[str, ...] = ()  #: files that the runs write, which are compared
     level: str = "O3"
-    objective: str = "time-at-no-more-bytes"
+    objective: str = OBJECTIVES[0]
     levers: tuple[str, ...] = LEVERS
     seconds: float = 30.0  #: of measuring for the confirmation, for each recipe and command
     timeout: float = 600.0  #: seconds of a build, a check or a run
@@ -198,7 +197,7 @@ def must_make_sense(settings: Settings) -> None:
             raise InvalidArgument(f"the output '{name}' is no file in the tree")
     if settings.objective not in OBJECTIVES:
         raise InvalidArgument(
-            f"the objective is {settings.objective}; expected one of {OBJECTIVES}"
+            f"the objective is {settings.objective}; expected one of {', '.join(OBJECTIVES)}"
         )
     if odd := set(settings.levers) - set(LEVERS):
         raise InvalidArgument(f"there is no lever {sorted(odd)[0]}; expected {', '.join(LEVERS)}")
@@ -268,12 +267,11 @@ class _Search:
         tried = [recipe for recipe in every if recipe.name in found.raced]
         best = choose(found.raced, tried, self._settings.objective)
         if best is None:
-            why = {"bytes": "every recipe is slower", "time": "no recipe can be used"}
-            text = why.get(self._settings.objective, "every recipe has more bytes")
+            reason = "is slower" if self._settings.objective == "bytes" else "has more bytes"
+            text = f"every recipe {reason}" if tried else "no recipe can be used"
             found.notes.append(f"{text}, so nothing was confirmed")
-            self._say_what_more_bytes_give(tried)
-            return found
-        found.chosen = self._confirm(best)
+        else:
+            found.chosen = self._confirm(best)
         self._say_what_more_bytes_give(tried)
         return found
 
@@ -288,7 +286,7 @@ class _Search:
         return Variant(
             name,
             lambda _: self._place.compilers(command, words),
-            begin=lambda: self._place.forget_calls(),
+            begin=self._place.forget_calls,
         )
 
     def _variant_of(self, recipe: Recipe) -> Variant:
@@ -310,7 +308,7 @@ class _Search:
 
         def work() -> dict[str, Any]:
             built = self._workspace.build(self._variant_of(recipe))
-            if not self._place.calls():
+            if not self._place.was_called():
                 raise BuildFailed(
                     f"`{self._settings.build}` called no compiler by $CC, $CXX or a name such as "
                     "cc or g++; have it take $CC: 'make CC=$CC'"
@@ -420,8 +418,8 @@ class _Search:
                 written = [file for file in sorted(raw.glob("*.profraw")) if file.stat().st_size]
                 if not written:
                     silent.append(command)
-                own = self._place.folder / "raw" / f"run-{number}"
-                own.mkdir(parents=True, exist_ok=True)
+                own = raw / f"run-{number}"
+                own.mkdir(parents=True)
                 files += [file.rename(own / file.name) for file in written]
             shutil.rmtree(self._workspace.folder / _COUNTING, ignore_errors=True)
             if not silent:
@@ -513,14 +511,14 @@ class _Search:
             timing = self._time(stage, tried, command, seconds)
             if what := timing["differences"].get(_BASELINE):
                 raise InvalidArgument(f"`{command}`: {what}; have it print the same each time")
-            repeat = ratio_from(timing["repeat"])
+            repeat = Ratio.from_json(timing["repeat"])
             self._found.repeat[command] = repeat
             for recipe in tried:
                 name = recipe.name if recipe != Recipe() else "again"
                 if what := timing["differences"].get(name):
                     self._found.problems[recipe.name] = f"{WRONG}: `{command}`: {what}"
                 elif name in timing["ratios"]:
-                    by_recipe[recipe.name][command] = ratio_from(timing["ratios"][name])
+                    by_recipe[recipe.name][command] = Ratio.from_json(timing["ratios"][name])
         usual = self._found.bytes[_BASELINE]
         found = {}
         for name, ratios in by_recipe.items():

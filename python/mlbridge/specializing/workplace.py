@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from ..claiming import claim, file_errors
 from ..errors import Busy, InvalidArgument, NotFound
 from ..outputs import replace_whole
-from ..processes import Process
+from ..processes import Process, ancestors
 from ..workspace import cxx_of
 
 Value = TypeVar("Value")
@@ -37,7 +37,7 @@ _OWN = ("trees", "bin", "raw", "calls", "state.json")
 _LOOKS, _LOOK = 100, 0.05
 _SCRIPT = """\
 #!/bin/sh
-echo >> {log}
+: >> {log}
 exec {command} "$@"
 """
 
@@ -186,30 +186,12 @@ class Workplace:
         return self.folder / "calls"
 
     def forget_calls(self) -> None:
-        """Count from now on."""
+        """Look from now on."""
         self._calls.unlink(missing_ok=True)
 
-    def calls(self) -> int:
-        """How often the compilers were called since the last question."""
-        try:
-            count = self._calls.stat().st_size
-        except OSError:
-            return 0
-        self._calls.unlink()
-        return count
-
-
-def ancestors() -> set[int]:
-    """The numbers of this process and of those that started it."""
-    found, number = set(), os.getpid()
-    while number > 0 and number not in found:
-        found.add(number)
-        try:
-            stat = Path(f"/proc/{number}/stat").read_text()
-        except OSError:
-            break
-        number = int(stat.rpartition(")")[2].split()[1])
-    return found
+    def was_called(self) -> bool:
+        """Whether a compiler was called since."""
+        return self._calls.exists()
 
 
 def contents_of(tree: Path, but: Sequence[Path]) -> str:
