@@ -19,6 +19,7 @@
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/DiagnosticHandler.h"
@@ -63,15 +64,17 @@ static std::chrono::seconds timeLimit(const Module &M, bool IsLink) {
   return trial::Longest + std::chrono::seconds(IsLink ? M.getInstructionCount() / 1000 : 0);
 }
 
-/// Sets up code generation for the module's target once, while no other process is forked: what
+/// Sets up once, while no other process is forked, what LLVM sets up when it is first asked: what
 /// another thread is just setting up never becomes ready in a child.
-static void initializeCodeGeneration(const Module &M) {
+static void initializeLlvm(const Module &M) {
   static std::once_flag Once;
   std::call_once(Once, [&M] {
     Module Empty(M.getModuleIdentifier(), M.getContext());
     Empty.setTargetTriple(M.getTargetTriple());
     Empty.setDataLayout(M.getDataLayout());
     consumeError(measureCode(Empty, nullptr).takeError());
+    LibFunc Known{};
+    TargetLibraryInfoImpl(versions::tripleOf(M)).getLibFunc("malloc", Known);
   });
 }
 
@@ -556,7 +559,7 @@ void forgetLastModule() {
 bool startComparison(Module &M, ModuleAnalysisManager &MAM, std::vector<Candidate> Candidates,
                      bool IsLink, Selected Report) {
   if (IsLink)
-    initializeCodeGeneration(M); // before it is Current, which would take this for its own code
+    initializeLlvm(M); // before it is Current, which would take this for its own code
   Current = std::make_unique<Comparison>(M, MAM, std::move(Candidates), IsLink, std::move(Report));
   return Current->start();
 }

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <mutex>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -40,7 +41,18 @@ std::string whyNot() {
   return Threads == 1 ? "" : "this process has several threads";
 }
 
+/// Makes exit() end trials, and nothing else of them. To be called before the fork, as another
+/// thread may hold the lock of what is to be done at exit, and a child would wait for it forever.
+static void endTrialsAtExit() {
+  static std::once_flag Once;
+  std::call_once(Once, [] {
+    std::atexit(mustNotBeTrial);
+    at_quick_exit(mustNotBeTrial);
+  });
+}
+
 bool Child::fork() {
+  endTrialsAtExit();
   int Ends[2];
   if (pipe2(Ends, O_CLOEXEC) != 0)
     return false;
@@ -149,8 +161,6 @@ void isolate(ArrayRef<int> Keep) {
   install_fatal_error_handler([](void *, const char *, bool) { _exit(1); });
   remove_bad_alloc_error_handler();
   install_bad_alloc_error_handler([](void *, const char *, bool) { _exit(1); });
-  std::atexit([] { _exit(1); });
-  at_quick_exit([] { _exit(1); });
 
   const int Null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   std::error_code Failed;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <linux/landlock.h>
+#include <poll.h>
 #include <set>
 #include <string>
 #include <sys/mman.h>
@@ -20,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -27,6 +30,9 @@ namespace mlbridge::trial {
 namespace {
 
 namespace fs = std::filesystem;
+
+extern "C" int __cxa_atexit(void (*Do)(void *), void *Argument, void *Unit) noexcept;
+extern "C" void __cxa_finalize(void *Unit);
 
 class TrialProcess : public testing::Test {
 protected:
@@ -87,6 +93,33 @@ TEST_F(TrialProcess, FailsIfItExitsOrGoesOn) {
   }
   mustNotBeTrial(); // not here
   EXPECT_FALSE(isTrial());
+}
+
+// A static object with a destructor registers that when it is made, in whichever thread of a
+// linker.
+TEST_F(TrialProcess, IsForkedWhileAnotherThreadRegistersSomethingForTheExit) {
+  std::atomic<bool> Enough = false;
+  std::thread Other([&Enough] {
+    static int Unit;
+    while (!Enough) {
+      __cxa_atexit([](void *) {}, nullptr, &Unit);
+      __cxa_finalize(&Unit);
+    }
+  });
+  int Failed = 0;
+  for (int I = 0; I < 200 && Failed == 0; ++I) {
+    Child Trial;
+    if (Trial.fork()) {
+      isolate();
+      _exit(0);
+    }
+    pollfd End{Trial.Alive, POLLIN, 0};
+    Failed += poll(&End, 1, 30000) != 1; // far more than it takes
+    Trial.end();
+  }
+  Enough = true;
+  Other.join();
+  EXPECT_EQ(Failed, 0);
 }
 
 TEST_F(TrialProcess, ChangesNoFileByItsPath) {
