@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How much a search of LLVM's settings gains over a program's own profile and link: an oracle.
 
-    python3 -m experiments.speed_oracle lzip brotli --tries 100 -o build/experiments/oracle.json
+    python3 -m experiments.speed_oracle lzip brotli --tries 150 -o build/experiments/oracle.json
 
 Needs Optuna (pip install optuna). Each program is compiled once, with the profile of its runs, for
 full link-time optimization (`mlbridge specialize`'s profile-full). A try links it anew with other
-settings of the optimizer and the code generator, as Optuna's TPE draws them, and is compared with
-the same link without by the clock, on the runs. The five best are compared for longer, and the best
-of these on fresh inputs, which nothing has seen. An output that differs ends a try.
+settings of the optimizer and the code generator: first each by itself, then as Optuna's TPE draws
+them. It is compared with the same link without by the clock, on the runs. The five best are
+compared for longer, and the best of these on fresh inputs, which nothing has seen. An output that
+differs ends a try.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from programs.fetch import BUILD, fetch
 #: Settings of LLVM 22 and their values; the first of each is LLVM's own.
 SETTINGS: dict[str, tuple[object, ...]] = {
     "inline-threshold": (None, 50, 100, 400, 800, 1600),
+    "inline-enable-cost-benefit-analysis": (None, "false"),
     "hot-callsite-threshold": (None, 500, 1500, 6000, 12000),
     "inlinecold-threshold": (None, 0, 20, 100, 225),
     "unroll-threshold": (None, 0, 80, 600, 1200),
@@ -130,6 +132,10 @@ class Oracle:
             direction="minimize",
             sampler=optuna.samplers.TPESampler(seed=0, multivariate=True, group=False),
         )
+        none = dict.fromkeys(SETTINGS, 0)
+        for name, values in SETTINGS.items():
+            for index in range(1, len(values)):
+                study.enqueue_trial(none | {name: index})
         found: list[tuple[float, dict[str, object]]] = []
         failed = 0
         for _ in tqdm(range(tries), desc=self._program.name, file=sys.stderr):
@@ -178,7 +184,7 @@ def main(arguments: list[str]) -> int:
     about = (__doc__ or "").split("\n")[0]
     parser = argparse.ArgumentParser(prog="experiments.speed_oracle", description=about)
     parser.add_argument("names", nargs="+", help="sets or programs")
-    parser.add_argument("--tries", type=int, default=100)
+    parser.add_argument("--tries", type=int, default=150)
     parser.add_argument("--seconds", type=float, default=2.0, help="for each try and command")
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", required=True)
     options = parser.parse_args(arguments)

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
+import json
 import os
+import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -279,6 +283,19 @@ def test_cmake(tree: Path, clock: Callable[..., list[str]]) -> None:
     prepare = "cmake -S . -B out -DCMAKE_BUILD_TYPE=Release -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=$PWD"
     found = specialized(tree, prepare=prepare, build="cmake --build out -j2")
     assert found.chosen.name == "profile-full" and not found.problems
+    flags = shlex.join(decisions_file.read(tree.parent / "app.decisions").words())
+    made = []
+    for name, jobs in (("here", "1"), ("there/and/deeper", "8")):
+        copy = tree.parent / name
+        shutil.copytree(tree, copy)
+        words = ["-S", ".", "-B", "out", "-DCMAKE_BUILD_TYPE=Release"]
+        words += ["-DCMAKE_C_COMPILER=clang-22", "-DCMAKE_CXX_COMPILER=clang++-22"]
+        words += [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
+        for cmake in (["cmake", *words], ["cmake", "--build", "out", "-j", jobs]):
+            done = subprocess.run(cmake, cwd=copy, check=True, capture_output=True, text=True)
+            assert "warning" not in done.stderr.lower(), done.stderr
+        made.append((copy / "out/app").read_bytes())
+    assert made[0] == made[1]
 
 
 def test_code_that_has_changed_since_is_compiled_without(
@@ -445,26 +462,42 @@ def test_another_folder_is_not_touched(tree: Path, tmp_path: Path) -> None:
     assert (tmp_path / "work" / "mine").read_text() == "precious"
 
 
-@pytest.mark.parametrize("after", ["built profile:", "built profile-full:", "profiled"])
-def test_what_was_killed_goes_on(tree: Path, tmp_path: Path, after: str) -> None:
-    command = [sys.executable, "-m", "mlbridge", "specialize", "-o", "app.decisions"]
-    command += ["--tree", "tree", "--build", "make", "--run", RUN, "--time", "100ms"]
-    command += ["--work", "work"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    ) as killed:
-        assert killed.stderr is not None
-        for line in killed.stderr:
-            if line.startswith(after):
-                break
-        os.kill(killed.pid, signal.SIGKILL)
-    profile = tmp_path / "work/profile.profdata"
-    before = profile.stat()
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+def test_what_was_killed_goes_on(tree: Path, tmp_path: Path) -> None:
+    def command(name: str) -> list[str]:
+        words = [sys.executable, "-m", "mlbridge", "specialize", "-o", f"{name}.decisions"]
+        words += ["--tree", "tree", "--build", "make", "--run", RUN, "--time", "100ms"]
+        return [*words, "--work", name]
+
+    drawn = random.Random(0)
+    kept: dict[str, Any] = {}
+    for _ in range(5):
+        with subprocess.Popen(
+            command("app"),
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        ) as killed:
+            assert killed.stderr is not None
+            new = (line for line in killed.stderr if not line.startswith("kept"))
+            list(itertools.islice(new, drawn.randint(1, 4)))
+            os.kill(killed.pid, signal.SIGKILL)
+        state = json.loads((tmp_path / "app/state.json").read_text())["steps"]
+        # A tree that was on its way to the clock is built again.
+        assert sum(state.get(name) != result for name, result in kept.items()) <= 1
+        kept = state
+    profile = (tmp_path / "app/profile.profdata").stat()
+    done = subprocess.run(command("app"), cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "chosen:" in done.stdout and "kept: profiled" in done.stderr
-    assert profile.stat().st_ino == before.st_ino
-    content = decisions_file.read(tmp_path / "app.decisions").content
-    assert set(content["bytes"]) >= {recipe.name for recipe in (Recipe(), *first())}
+    assert (tmp_path / "app/profile.profdata").stat().st_ino == profile.st_ino
+    state = json.loads((tmp_path / "app/state.json").read_text())["steps"]
+    assert sum(state.get(name) != result for name, result in kept.items()) <= 1
+
+    subprocess.run(command("whole"), cwd=tmp_path, capture_output=True, check=True)
+    ends = [decisions_file.read(tmp_path / f"{one}.decisions").content for one in ("app", "whole")]
+    for recipe in (Recipe(), *first()):
+        assert ends[0]["bytes"][recipe.name] == ends[1]["bytes"][recipe.name]
+    assert {step for step, _, _ in ends[0]["timeline"]} >= {"build none", "profile"}
 
 
 def test_nothing_of_mine_is_overwritten(tree: Path) -> None:
@@ -497,6 +530,7 @@ def test_the_command(
     assert {path.name for path in tree.iterdir()} == {"main.c", "src", "Makefile", "app.decisions"}
     assert decisions_file.read("app.decisions").content["raced"]
     assert main(["report", "app.decisions", "-o", str(tmp_path / "page.html")]) == 0
-    assert "What was tried" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "What was tried" in page and "timed: links" in page
     assert main([*command, "--run", "false | exit 3; sleep 100", "--timeout", "1s"]) == 1
     assert capsys.readouterr().err.count("\n") >= 1

@@ -207,6 +207,22 @@ def timeline(rows: Rows, names: Sequence[str], effect: str | None) -> Spec:
     )
 
 
+def spans(rows: Rows) -> Spec:
+    """A bar from `begin` to `end`, in minutes, for each `step` beside its `name`."""
+    names = list(brief(row["name"] for row in rows).values())
+    return view(
+        rows,
+        height=2 * BAR * len(names),
+        mark={"type": "bar", "height": 1.2 * BAR, "stroke": "white", "strokeWidth": 0.5},
+        encoding={
+            "x": field("begin", "quantitative", "minutes"),
+            "x2": {"field": "end"},
+            "y": field("name", "nominal", sort=names),
+            "tooltip": tips(("step", "", ""), ("took", "seconds", ".2f")),
+        },
+    )
+
+
 def scores(rows: Rows) -> Spec:
     """A point at each `score`, and a line from there to the `second`."""
     x = field("time", "quantitative", "seconds")

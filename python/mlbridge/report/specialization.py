@@ -15,6 +15,18 @@ from .evaluation import interval
 from .page import Cell, Column, Figure, Interval, Part, Section, Table
 
 __all__ = ["PROFILE", "SECTIONS", "Found", "read"]
+#: Steps by the first word of their names; what is compared may have been built within.
+_STEPS = {
+    "build ": "built",
+    "profile": "profiled",
+    "try ": "outputs compared",
+    "check ": "outputs compared",
+    "problem ": "outputs compared",
+    "first ": "timed: links",
+    "more ": "timed: more levers",
+    "leaders ": "timed: leaders",
+    "confirm ": "timed: confirmed",
+}
 _RUNS, _FRESH, _ANEW = "the runs", "the runs that confirm", "the runs, anew"
 
 
@@ -37,6 +49,7 @@ class Found:
     chosen: str
     rows: Sequence[Row]
     repeat: Mapping[str, Interval]
+    timeline: Sequence[Mapping[str, Any]]
     about: Sequence[str]
     remarks: Sequence[str]
 
@@ -56,7 +69,8 @@ def _read(file: DecisionsFile, name: str) -> Found:
     rows = [*_rows(content["raced"], _RUNS), *_rows(content["confirmed"], fresh)]
     about = [
         f"chosen: {file.recipe.name}",
-        f"built by `{settings['build']}` at -{settings['level']} with {file.compiler}",
+        f"built by `{settings['build']}` with {file.compiler}",
+        f"$CFLAGS is {f'-{level}' if (level := settings['level']) else 'empty'}",
         f"{content['bytes']['none']:,} executable bytes as the build is",
     ]
     remarks = [f"{recipe} is left out: {text}" for recipe, text in content["problems"].items()]
@@ -65,6 +79,7 @@ def _read(file: DecisionsFile, name: str) -> Found:
         file.recipe.name,
         rows,
         _intervals(content["repeat"]),
+        [_spent(str(step), float(at), float(took)) for step, at, took in content["timeline"]],
         about,
         [*remarks, *map(str, content["notes"])],
     )
@@ -79,6 +94,12 @@ def _rows(found: Mapping[str, Any], runs: str) -> Iterable[Row]:
             interval(one["time"]),
             _intervals(one["commands"]),
         )
+
+
+def _spent(step: str, at: float, took: float) -> dict[str, Any]:
+    """A bar of the timeline."""
+    kind = next((name for first, name in _STEPS.items() if step.startswith(first)), step)
+    return {"name": kind, "step": step, "begin": at / 60, "end": (at + took) / 60, "took": took}
 
 
 def _intervals(found: Mapping[str, Any]) -> dict[str, Interval]:
@@ -144,7 +165,15 @@ def _commands(sources: Sequence[Any]) -> Iterable[Part]:
         yield Table(caption, columns, rows)
 
 
+def _timelines(sources: Sequence[Any]) -> Iterable[Part]:
+    found = _of(sources)
+    for one in found:
+        caption = "When it was built and timed; a bar is a step, and says which when pointed at"
+        yield Figure(_named(one, caption, found), charts.spans(one.timeline))
+
+
 SECTIONS = (
     Section("What was tried", lambda sources: bool(_of(sources)), _ways),
+    Section("When", lambda sources: any(one.timeline for one in _of(sources)), _timelines),
     Section("By command", lambda sources: bool(_of(sources)), _commands),
 )

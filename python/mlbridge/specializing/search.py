@@ -86,6 +86,8 @@ class Specialization:
     repeat: dict[str, Ratio] = field(default_factory=dict)  #: of each command: its time over itself
     chosen: Recipe = field(default_factory=Recipe)
     notes: list[str] = field(default_factory=list)
+    #: Steps, and of each the seconds since the first began and those that it took.
+    timeline: list[tuple[str, float, float]] = field(default_factory=list)
 
     def wrong(self) -> Recipe | None:
         """The recipe with the fewest levers whose program does something else, if there is one."""
@@ -120,6 +122,7 @@ class Specialization:
             "confirmed": numbers(self.confirmed),
             "repeat": {text: ratio.as_json() for text, ratio in self.repeat.items()},
             "notes": self.notes,
+            "timeline": self.timeline,
         }
 
 
@@ -273,6 +276,7 @@ class _Search:
         else:
             found.chosen = self._confirm(best)
         self._say_what_more_bytes_give(tried)
+        found.timeline = self._place.timeline()
         return found
 
     @property

@@ -66,10 +66,10 @@ class Workplace:
         self._end_strays()
         digest = hashlib.blake2b(json.dumps(made_from).encode(), digest_size=20).hexdigest()
         self._state = self.folder / "state.json"
-        self._kept: dict[str, Any] = {"made_from": digest, "steps": {}}
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        self._kept: dict[str, Any] = {"made_from": digest, "steps": {}, "times": {}}
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             found = json.loads(self._state.read_text())
-            if found["made_from"] == digest and isinstance(found["steps"], dict):
+            if found["made_from"] == digest and found["times"].keys() >= found["steps"].keys():
                 self._kept = found
         if not self._kept["steps"]:
             self._clear()
@@ -117,7 +117,10 @@ class Workplace:
     def step(self, name: str, work: Callable[[], Value]) -> Value:
         """The result of a step, which JSON can hold: of an earlier run, or else of `work`."""
         if not self.has(name):
-            self._kept["steps"][name] = work()
+            begun = time.time()
+            made = work()
+            self._kept["steps"][name] = made
+            self._kept["times"][name] = (begun, time.time() - begun)
             self._save()
         return self._kept["steps"][name]  # type: ignore[no-any-return]
 
@@ -125,9 +128,16 @@ class Workplace:
         """The result of a step that was done."""
         return self._kept["steps"][name]
 
+    def timeline(self) -> list[tuple[str, float, float]]:
+        """The steps in the order in which they began: seconds since the first began, and seconds
+        that each took. A step may have been taken within another."""
+        times = sorted((begun, name, took) for name, (begun, took) in self._kept["times"].items())
+        return [(name, begun - times[0][0], took) for begun, name, took in times]
+
     def forget(self, name: str) -> None:
         """Have a step done again."""
         if self._kept["steps"].pop(name, None) is not None:
+            del self._kept["times"][name]
             self._save()
 
     def _save(self) -> None:
