@@ -6,7 +6,8 @@
 The runs are commands of the program's workloads that read generated files and write to standard
 output; those that confirm are the same on another edition of these files (programs/work.py), which
 neither the profile nor the choice has seen. Programs are built by make at -O3, with clang's own
-linker for the build's own recipe. FILE has all of it as JSON, a table in Markdown is beside it.
+linker for the build's own recipe. What was chosen is also compared with the same profile and
+ThinLTO, which people would use by hand. FILE has all of it as JSON, a table in Markdown is beside it.
 Programs that FILE has aren't specialized again.
 """
 
@@ -19,6 +20,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,12 @@ from tqdm import tqdm
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
+from mlbridge.specializing.choosing import combined
 from mlbridge.specializing.recipes import LEVERS, Recipe
-from mlbridge.specializing.search import Settings, specialize
+from mlbridge.specializing.search import specialize
+from mlbridge.specializing.specialization import Settings, Specialization
+from mlbridge.workspace import Program as Built
+from mlbridge.workspace import Variant, Workspace
 from programs import work
 from programs.build import command_of, compile_command, files_of_executable, output_name
 from programs.catalog import Program, ProgramsError, load, select
@@ -99,7 +105,7 @@ def shell_of(program: Program, line: Sequence[str], build: Path) -> str:
     return f"{text} < {shlex.quote(found.stdin)}" if found.stdin else text
 
 
-def specialized(program: Program, folder: Path, seconds: float, levers: Sequence[str]) -> Any:
+def specialized(program: Program, folder: Path, asked: dict[str, Any]) -> Any:
     """What was found, as JSON has it."""
     runs, fresh = runs_of(program)
     settings = Settings(
@@ -107,14 +113,30 @@ def specialized(program: Program, folder: Path, seconds: float, levers: Sequence
         build=f"make -f {MAKEFILE} -j2",
         runs=tuple(runs),
         confirm_runs=tuple(fresh),
-        seconds=seconds,
+        seconds=asked["seconds"],
         timeout=TIMEOUT,
-        levers=tuple(levers),
+        levers=tuple(asked["levers"]),
+        budget=asked["budget"],
     )
     found = specialize(
         settings, folder / "decisions", folder / "work", shown=lambda text: tqdm.write(f"  {text}")
     )
-    return found.as_json()
+    over = over_by_hand(found, folder / "work" / "trees")
+    return found.as_json() | {"over by hand": over and over.as_json()}
+
+
+def over_by_hand(found: Specialization, trees: Path) -> Ratio | None:
+    """The time over that of the same profile and ThinLTO, on fresh inputs; None without that."""
+    by_hand, chosen = Recipe(True, link="thin").name, found.chosen.name
+    if not (trees / by_hand).is_dir():
+        return None
+    if chosen == by_hand:
+        return Ratio(1.0, 1.0, 1.0, 1)
+    asked = found.settings
+    workspace = Workspace(Built("program", asked.tree, asked.build, linked=True), trees)
+    variants = [Variant(name, lambda _: nullcontext(())) for name in (by_hand, chosen)]
+    timings = (workspace.time(variants, run, 2 * asked.seconds) for run in asked.confirm_runs)
+    return combined([timing.ratios[chosen] for timing in timings])
 
 
 def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -127,6 +149,7 @@ def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
         shown = f"{time['mean']:.3f} [{time['low']:.3f}, {time['high']:.3f}]" if time else "1"
         raced = one["raced"].get(chosen) or {}
         seen = raced["time"]["mean"] if raced.get("time") else None
+        over = one["over by hand"]
         made.append(
             {
                 "program": name,
@@ -134,6 +157,7 @@ def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
                 "bytes": f"{confirmed['bytes']:.3f}" if confirmed.get("bytes") else "1",
                 "time, the profiled inputs": f"{seen:.3f}" if seen else "1",
                 "time, fresh inputs": shown,
+                "over profile and ThinLTO": str(Ratio.from_json(over)) if over else "-",
                 "left out": "; ".join(one["problems"]) or "-",
             }
         )
@@ -147,12 +171,18 @@ def recipe_name(one: dict[str, Any]) -> str:
 
 def means(found: dict[str, Any]) -> dict[str, str]:
     """Geometric means over programs; one that stays as it is counts as 1."""
-    times, sizes = [], []
+    times, sizes, over = [], [], []
     for one in found.values():
         confirmed = one["confirmed"].get(recipe_name(one))
         times.append(confirmed["time"]["mean"] if confirmed else 1.0)
         sizes.append((confirmed["bytes"] or 1.0) if confirmed else 1.0)
-    return {"time": str(Ratio.of(times)), "bytes": str(Ratio.of(sizes))}
+        if one["over by hand"]:
+            over.append(one["over by hand"]["mean"])
+    return {
+        "time": str(Ratio.of(times)),
+        "bytes": str(Ratio.of(sizes)),
+        "over by hand": str(Ratio.of(over)),
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -163,11 +193,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--seconds", type=float, default=30.0, help="to confirm a recipe and command"
     )
+    parser.add_argument("--budget", type=float, default=0.0, help="seconds of a search for options")
     parser.add_argument("--without", action="append", default=[], choices=LEVERS)
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="what was found")
     options = parser.parse_args(arguments)
     levers = [one for one in LEVERS if one not in options.without]
-    settings = {"seconds": options.seconds, "levers": levers}
+    settings = {"seconds": options.seconds, "levers": levers, "budget": options.budget}
     found: dict[str, Any] = {}
     if options.output and options.output.exists():
         kept = json.loads(options.output.read_text())
@@ -189,7 +220,7 @@ def main(arguments: list[str]) -> int:
         tqdm.write(program.name)
         with tempfile.TemporaryDirectory(dir=BUILD, prefix=f".{program.name}-") as folder:
             try:
-                found[program.name] = specialized(program, Path(folder), options.seconds, levers)
+                found[program.name] = specialized(program, Path(folder), settings)
             except (Error, ProgramsError) as error:
                 failed.append(f"{program.name}: {error}")
                 tqdm.write(f"  {failed[-1]}")
@@ -197,7 +228,8 @@ def main(arguments: list[str]) -> int:
         if options.output:
             made = {"settings": settings, "programs": found, "means": means(found)}
             write_whole(options.output, json.dumps(made, indent=1).encode() + b"\n")
-            text = f"Geometric means: time {made['means']['time']}, bytes {made['means']['bytes']}."
+            text = ", ".join(f"{name} {mean}" for name, mean in made["means"].items())
+            text = f"Geometric means: {text}."
             section(options.output, "Specialized programs", text, rows(found))
     if found:
         print(table(rows(found)))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How much a search of LLVM's settings gains over a program's own profile and link: an oracle.
+"""How much a search of LLVM's options gains over a program's own profile and link: an oracle.
 
     python3 -m experiments.speed_oracle lzip brotli --tries 150 -o build/experiments/oracle.json
 
-Needs Optuna (pip install optuna). Each program is compiled once, with the profile of its runs, for
-full link-time optimization (`mlbridge specialize`'s profile-full). A try links it anew with other
-settings of the optimizer and the code generator: first each by itself, then as Optuna's TPE draws
+Needs Optuna. Each program is compiled once, with the profile of its runs, for full link-time
+optimization (`mlbridge specialize`'s profile-full). A try links it anew with other options of the
+optimizer and the code generator: first each by itself, then as `mlbridge specialize --budget` draws
 them. It is compared with the same link without by the clock, on the runs. The five best are
 compared for longer, and the best of these on fresh inputs, which nothing has seen. An output that
 differs ends a try.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import shutil
 import subprocess
 import sys
@@ -31,50 +30,16 @@ from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
 from mlbridge.specializing.choosing import combined
+from mlbridge.specializing.draws import Draws
+from mlbridge.specializing.options import FIRST, Options
 from mlbridge.specializing.recipes import Recipe, instrumented
 from programs import work
 from programs.build import compile_program, link_program
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch
 
-#: Settings of LLVM 22 and their values; the first of each is LLVM's own.
-SETTINGS: dict[str, tuple[object, ...]] = {
-    "inline-threshold": (None, 50, 100, 400, 800, 1600),
-    "inline-enable-cost-benefit-analysis": (None, "false"),
-    "hot-callsite-threshold": (None, 500, 1500, 6000, 12000),
-    "inlinecold-threshold": (None, 0, 20, 100, 225),
-    "unroll-threshold": (None, 0, 80, 600, 1200),
-    "unroll-runtime": (None, "false", "true"),
-    "unroll-max-percent-threshold-boost": (None, 100, 800),
-    "force-vector-width": (None, 1, 2, 4, 8),
-    "force-vector-interleave": (None, 1, 2, 4),
-    "vectorize-slp": (None, "false"),
-    "enable-dfa-jump-thread": (None, "true"),
-    "enable-gvn-hoist": (None, "true"),
-    "enable-gvn-sink": (None, "true"),
-    "enable-loopinterchange": (None, "true"),
-    "enable-loop-flatten": (None, "true"),
-    "enable-ext-tsp-block-placement": (None, "false", "true"),
-    "enable-split-machine-functions": (None, "true"),
-    "align-all-functions": (None, 4, 5, 6),
-    "align-all-nofallthru-blocks": (None, 3, 4, 5),
-    "tail-dup-size": (None, 1, 4, 8),
-    "tail-dup-placement-threshold": (None, 1, 4, 8),
-    "x86-cmov-converter": (None, "false"),
-    "jump-threading-threshold": (None, 2, 12, 24),
-    "two-entry-phi-node-folding-threshold": (None, 1, 8, 16),
-    "profile-summary-cutoff-hot": (None, 900000, 999000, 999900),
-    "licm-control-flow-hoisting": (None, "true"),
-    "enable-pre": (None, "false"),
-    "memop-max-annotations": (None, 8),
-}
+RECIPE = Recipe(True, link="full")
 BEST = 5
-
-
-def linker_words(drawn: dict[str, object]) -> list[str]:
-    """The settings for clang when it links."""
-    options = [f"-{name}={value}" for name, value in drawn.items() if value is not None]
-    return [f"-Wl,-mllvm,{option}" for option in options]
 
 
 class Oracle:
@@ -94,18 +59,17 @@ class Oracle:
                 run, shell=True, cwd=folder / "0", check=False, stdout=subprocess.DEVNULL
             )
         profdata.merge(sorted(raw.glob("*.profraw")), profile)
-        self._words = ("-O3", *Recipe(True, False, "full").words(str(profile)))
-        self._compiled = compile_program(
-            program, folder / "objects", flags=self._words, drivers=True
-        )
-        self.link("base", {})
+        self._profile = str(profile)
+        words = ("-O3", *RECIPE.words(self._profile))
+        self._compiled = compile_program(program, folder / "objects", flags=words, drivers=True)
+        self.link("base", ())
 
-    def link(self, name: str, drawn: dict[str, object]) -> None:
+    def link(self, name: str, options: Options) -> None:
         """Link it. ProgramsError"""
         target = self._folder / name / "mlbridge-bin"
         shutil.rmtree(target, ignore_errors=True)
-        command = ("clang-22", *self._words, *linker_words(drawn))
-        link_program(self._program, self._compiled, target, command)
+        words = RECIPE._replace(options=options).words(self._profile)
+        link_program(self._program, self._compiled, target, ("clang-22", "-O3", *words))
 
     def time(self, name: str, seconds: float, *, fresh: bool = False) -> Ratio:
         """The time over the same link's without settings. Error if an output differs."""
@@ -125,34 +89,20 @@ class Oracle:
 
     def search(self, tries: int) -> dict[str, Any]:
         """The best of so many tries."""
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        study = optuna.create_study(
-            direction="minimize",
-            sampler=optuna.samplers.TPESampler(seed=0, multivariate=True, group=False),
-        )
-        none = dict.fromkeys(SETTINGS, 0)
-        for name, values in SETTINGS.items():
-            for index in range(1, len(values)):
-                study.enqueue_trial(none | {name: index})
-        found: list[tuple[float, dict[str, object]]] = []
+        draws = Draws(FIRST)
+        found: list[tuple[float, Options]] = []
         failed = 0
         for _ in tqdm(range(tries), desc=self._program.name, file=sys.stderr):
-            trial = study.ask()
-            drawn: dict[str, object] = {
-                name: values[trial.suggest_int(name, 0, len(values) - 1)]
-                for name, values in SETTINGS.items()
-            }
+            drawn = draws.ask()
             try:
                 self.link("try", drawn)
                 time = self.time("try", self._seconds)
             except (Error, ProgramsError):
                 failed += 1
-                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                draws.tell(None)
                 continue
-            study.tell(trial, math.log(time.mean))
-            found.append((time.mean, {name: v for name, v in drawn.items() if v is not None}))
+            draws.tell(time.mean)
+            found.append((time.mean, drawn))
         if not found:
             raise ProgramsError(f"{self._program.name}: none of {tries} tries was right")
         found.sort(key=lambda one: one[0])
@@ -165,9 +115,10 @@ class Oracle:
         return {
             "tries": tries,
             "failed": failed,
-            "settings": drawn,
+            "options": drawn,
             "runs": time.as_json(),
             "fresh": self.time("try", 10 * self._seconds, fresh=True).as_json(),
+            "every try": [[round(mean, 5), options] for mean, options in found],
         }
 
 
@@ -205,7 +156,8 @@ def main(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory(dir=BUILD, prefix=f".{program.name}-") as folder:
             oracle = Oracle(program, Path(folder), options.seconds)
             found[program.name] = oracle.search(options.tries)
-        print(program.name, json.dumps(found[program.name]), flush=True)
+        shown = {name: one for name, one in found[program.name].items() if name != "every try"}
+        print(program.name, json.dumps(shown), flush=True)
         text = json.dumps(
             {"settings": settings, "programs": found, "means": means_of(found)}, indent=1
         )

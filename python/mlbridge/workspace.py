@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -140,12 +140,27 @@ class Workspace:
 
     def build(self, variant: Variant, *, keep: bool = True) -> Built:
         """Build a fresh copy, and keep it to be run. Raises BuildFailed or DeadlineExceeded."""
-        self._fresh()
+        self._fresh(self.program.tree)
+        return self._build(variant, keep=keep)
+
+    def relink(self, variant: Variant, base: Variant, linked: Collection[str]) -> Built:
+        """Build a copy of the tree that was built as `base`, without these files, which were linked
+        there: object files stay, so little more than links is done. Raises what build does."""
+        self._fresh(self._kept(base, self._tree))
+        for path in linked:
+            (self._tree / path).unlink()
+        built = self._build(variant, prepared=True)
+        if missing := sorted(set(linked) - built.objects.keys()):
+            self.remove(variant)
+            raise BuildFailed(f"`{self.program.build}` doesn't link {missing[0]} again")
+        return built
+
+    def _build(self, variant: Variant, *, keep: bool = True, prepared: bool = False) -> Built:
         built = False
         try:
             with variant.flags(self._logs) as flags:
                 env = self._environment(flags)
-                if self.program.prepare:
+                if self.program.prepare and not prepared:
                     self._step(self.program.prepare, env)
                 before = dict(objects_in(self._tree, linked=self.program.linked))
                 for record in self._tree.rglob(f"*{SUFFIX}"):
@@ -164,6 +179,11 @@ class Workspace:
                 shutil.rmtree(kept if keep else place, ignore_errors=True)
                 if keep and built:
                     place.rename(kept)
+
+    def remove(self, variant: Variant) -> None:
+        """Remove the tree and the logs of a build that was kept, if they are there."""
+        for place in (self._tree, self._logs):
+            shutil.rmtree(self._kept(variant, place), ignore_errors=True)
 
     def run(self, variant: Variant, command: str) -> tuple[Ran, dict[str, Output | None]]:
         """Run a command in the tree that was built this way; also the files of `outputs`."""
@@ -221,14 +241,14 @@ class Workspace:
     def _kept(self, variant: Variant, place: Path) -> Path:
         return place.with_name(variant.name if place == self._tree else f"{variant.name}.decisions")
 
-    def _fresh(self) -> None:
+    def _fresh(self, tree: Path) -> None:
         for place in (self._tree, self._logs):
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
-        copy = ["cp", "-a", "--reflink=auto", "--", f"{self.program.tree}/.", str(self._tree)]
+        copy = ["cp", "-a", "--reflink=auto", "--", f"{tree}/.", str(self._tree)]
         ran = run(copy, timeout=_COPYING)
         if ran.code:
-            raise BuildFailed(f"{self.program.tree} can't be copied: {ran.reason}")
+            raise BuildFailed(f"{tree} can't be copied: {ran.reason}")
 
     def _environment(self, flags: Sequence[str]) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if name not in _MAKES_OWN}

@@ -22,12 +22,13 @@ import pytest
 
 from mlbridge.cli import main
 from mlbridge.clock import Timing
-from mlbridge.errors import Busy, InvalidArgument
+from mlbridge.errors import Busy, InvalidArgument, NotFound
 from mlbridge.ratio import Ratio
 from mlbridge.specializing import decisions_file
 from mlbridge.specializing.choosing import Measured, choose
 from mlbridge.specializing.recipes import Recipe, first, recipes
-from mlbridge.specializing.search import Settings, Specialization, specialize
+from mlbridge.specializing.search import specialize
+from mlbridge.specializing.specialization import Settings, Specialization
 from mlbridge.specializing.workplace import Workplace
 from mlbridge.workspace import BuildFailed, Variant, Workspace
 
@@ -211,6 +212,67 @@ def test_a_wrong_program_is_reported_and_not_used(
     assert (tree.parent / "work/trees/profile-full/app").is_file()
     wrong = decisions_file.read(tree.parent / "app.decisions.wrong")
     assert wrong.recipe == Recipe(True, link="full")
+
+
+UNROLLED = Recipe(True, link="full", options=(("unroll-threshold", "1200"),))
+
+
+def test_a_search(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = (("tail-dup-size", "8"),)
+    monkeypatch.setattr("mlbridge.specializing.search.FIRST", [UNROLLED.options, other])
+    clock({"profile-full": 0.8, UNROLLED.name: 0.7})
+    decisions, work = tree.parent / "app.decisions", tree.parent / "work"
+    assert specialized(tree).chosen.name == "profile-full"
+    found = specialize(settings(tree, budget=0.01), decisions, work)
+    assert found.chosen == UNROLLED and not found.problems
+    assert found.raced[UNROLLED.name].time == found.confirmed[UNROLLED.name].time
+    assert {"profile", "profile-full", UNROLLED.name} <= found.confirmed.keys()
+    words = decisions_file.read(decisions).words()
+    assert "-Wl,-mllvm,-unroll-threshold=1200" in words
+
+    before = [step for step in found.timeline if step[0].startswith("tune ")]
+    shown: list[str] = []
+    more = specialize(settings(tree, budget=3), decisions, work, shown=shown.append)
+    tries = [step for step in more.timeline if step[0].startswith("tune ")]
+    assert len(before) == 1 and tries[0] == before[0] and len(tries) > 2
+    assert any("best 0.700" in text for text in shown)
+    assert {path.name for path in (work / "trees").iterdir() if "tuned" in path.name} <= {
+        f"{one.name}{logs}" for one in more.tuned for logs in ("", ".decisions")
+    }
+    made_with(decisions, tree)
+
+
+def test_a_search_that_finds_a_wrong_program(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = (("tail-dup-size", "8"), *UNROLLED.options)
+    monkeypatch.setattr("mlbridge.specializing.search.FIRST", [both])
+    clock({"profile-full": 0.8})
+    (tree / "main.c").write_text(
+        "extern char wrong[] __attribute__((weak));\n"
+        + MAIN.replace("return argc", 'if (wrong) puts("other");\n  return argc')
+    )
+    broken = tree.parent / "clang-broken"
+    broken.write_text(
+        '#!/bin/sh\ncase "$*" in\n*unroll-threshold=1200*main.o*) '
+        'set -- "$@" -Wl,--defsym=wrong=4096 ;;\nesac\nexec clang-22 "$@"\n'
+    )
+    broken.chmod(0o755)
+    (tree.parent / "clang++-broken").symlink_to(broken)
+    found = specialized(tree, compiler=str(broken), budget=0.01)
+    assert found.chosen.name == "profile-full" and found.wrong() == UNROLLED
+    assert decisions_file.read(tree.parent / "app.decisions.wrong").recipe == UNROLLED
+    assert (tree.parent / "work/trees" / UNROLLED.name / "app").is_file()
+
+
+def test_a_search_without_optuna(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(NotFound, match=r"pip install .*\[specialize\]"):
+        specialized(tree, budget=60)
+    with pytest.raises(InvalidArgument, match="a search is for time"):
+        specialized(tree, budget=60, objective="bytes")
 
 
 def broken_run(text: str) -> dict[str, Any]:
@@ -411,12 +473,15 @@ def test_a_strangers_file_has_no_say_in_what_is_run(
 
 
 def test_every_recipe_is_read_back(tmp_path: Path) -> None:
-    for recipe in [Recipe(), *recipes()]:
+    for recipe in [Recipe(), *recipes(), UNROLLED]:
         content = {"recipe": recipe._asdict(), "compiler": "clang"}
         profile = b"\xfflprofi\x81" * recipe.profile
         decisions_file.write(tmp_path / "file", profile, content)
         assert decisions_file.read(tmp_path / "file").recipe == recipe
-    for odd in ({"link": "sometimes"}, {"profile": 1}, {"more": True}):
+    for odd in (
+        *({"link": "sometimes"}, {"profile": 1}, {"more": True}, {"options": 1}),
+        *({"options": [["load", "evil.so"]]}, {"options": [["unroll-threshold", "1 -load=x"]]}),
+    ):
         content = {"recipe": {**Recipe()._asdict(), **odd}, "compiler": "clang"}
         decisions_file.write(tmp_path / "file", b"", content)
         with pytest.raises(InvalidArgument, match=r"decisions\.json"):

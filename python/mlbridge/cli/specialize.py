@@ -20,7 +20,7 @@ from .common import DONE, Interrupted, UsageError, must_be_writable, printable, 
 
 if TYPE_CHECKING:
     from ..specializing.choosing import Measured
-    from ..specializing.search import Specialization
+    from ..specializing.specialization import Specialization
 
 
 def add_arguments(parser: Parser) -> None:
@@ -68,6 +68,12 @@ example:
         default=30.0,
     )
     parser.option(
+        "--budget TIME",
+        "then search LLVM's options for so long, over the recipe that leads: 30m",
+        type=positive_seconds,
+        default=0.0,
+    )
+    parser.option(
         "--timeout TIME",
         "the most for a build, a check or a run (default: 10m)",
         type=positive_seconds,
@@ -87,7 +93,8 @@ def run(options: argparse.Namespace) -> int:
         )
     must_be_writable(o=options.output)
     from ..errors import Error
-    from ..specializing.search import Settings, specialize
+    from ..specializing.search import specialize
+    from ..specializing.specialization import Settings
 
     settings = Settings(
         tree=Path(options.tree),
@@ -102,6 +109,7 @@ def run(options: argparse.Namespace) -> int:
         levers=tuple(one for one in LEVERS if one not in options.without),
         seconds=options.time,
         timeout=options.timeout,
+        budget=options.budget,
         compiler=options.compiler,
     )
     work = Path(options.work) if options.work else folder_of(options.output)

@@ -24,6 +24,8 @@ _STEPS = {
     "problem ": "outputs compared",
     "first ": "timed: links",
     "more ": "timed: more levers",
+    "tune ": "options tried",
+    "tuned ": "timed: options",
     "leaders ": "timed: leaders",
     "confirm ": "timed: confirmed",
 }

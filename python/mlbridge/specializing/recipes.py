@@ -7,17 +7,19 @@ Starts neither NumPy nor the extension, nor dataclasses: `mlbridge flags` uses i
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from hashlib import blake2b
 from typing import NamedTuple
 
 from .. import files
+from .options import Options, read
 
 #: What may be switched off: the profile itself, what it hasn't seen as without it, link-time
-#: optimization, cold functions for size, less inlining.
+#: optimization, cold functions for size, less inlining. Options are searched if there is a budget.
 LEVERS = ("profile", "partial", "link", "cold", "lean")
 #: With a profile LLVM weighs what inlining saves, and small programs that run all over grow by
 #: half. So a call that runs often is inlined up to a size instead; LLVM's own is 3000.
-_LEAN = ("-inline-enable-cost-benefit-analysis=false", "-hot-callsite-threshold=1000")
+_LEAN = {"inline-enable-cost-benefit-analysis": "false", "hot-callsite-threshold": "1000"}
 #: A static function is known by the last part of its file's name, so that a profile serves for the
 #: same sources in another folder.
 _NAMES = "-static-func-full-module-prefix=false"
@@ -31,12 +33,17 @@ class Recipe(NamedTuple):
     link: str = ""  #: full or thin
     cold: bool = False  #: functions that the profile calls cold are compiled for size (minsize)
     lean: bool = False  #: what runs often is inlined less
+    #: Options of LLVM that a search has found, where code is made: in the link, if there is one.
+    options: Options = ()
 
     @property
     def name(self) -> str:
         """A name for tables and folders."""
         parts = ["profile"] * (self.profile and not self.partial) + ["partial"] * self.partial
         parts += [self.link] * bool(self.link) + ["cold"] * self.cold + ["lean"] * self.lean
+        if self.options:
+            digest = blake2b(repr(self.options).encode(), digest_size=3).hexdigest()
+            parts.append(f"tuned-{digest}")
         return "-".join(parts) or "none"
 
     def words(self, profile: str) -> list[str]:
@@ -48,9 +55,10 @@ class Recipe(NamedTuple):
             line += [f"-flto={self.link}", "-fuse-ld=lld"]
         if self.cold:
             line += files.llvm_words("-pgo-cold-func-opt=minsize")
-        if self.lean:
-            line += files.llvm_words(*_LEAN)
-            line += [f"-Wl,-mllvm,{option}" for option in _LEAN if self.link]
+        lean = _LEAN if self.lean else {}
+        late = {**lean, **dict(self.options)}
+        line += files.llvm_words(*_listed(lean if self.link else late))
+        line += [f"-Wl,-mllvm,{option}" for option in _listed(late) if self.link]
         if not line:
             return []
         # Code that has changed since the profile was taken is worth a warning, and no error.
@@ -58,11 +66,13 @@ class Recipe(NamedTuple):
         return ["--start-no-unused-arguments", *line, *always, "--end-no-unused-arguments"]
 
     def parts(self) -> list[Recipe]:
-        """This recipe and those before it, each with one lever more: profile, link, cold, lean."""
+        """This recipe and those before it, each with one lever more: profile, link, cold, lean,
+        options."""
         steps = [
             Recipe(self.profile, self.partial),
             Recipe(self.profile, self.partial, self.link),
-            self._replace(lean=False),
+            self._replace(lean=False, options=()),
+            self._replace(options=()),
             self,
         ]
         return [recipe for recipe in dict.fromkeys(steps) if recipe != Recipe()] or [self]
@@ -79,11 +89,18 @@ class Recipe(NamedTuple):
         """The one in a decisions file. ValueError if this version knows none like it."""
         if not isinstance(found, dict) or found.keys() != set(cls._fields):
             raise ValueError(f"expected {', '.join(cls._fields)}, got {found!r:.80}")
-        recipe = cls(**found)
-        flags = {type(value) for name, value in recipe._asdict().items() if name != "link"}
+        recipe = cls(**found)._replace(options=read(found["options"]))
+        flags = {type(getattr(recipe, name)) for name in cls._fields if name not in _TEXTS}
         if recipe.link not in ("", "full", "thin") or flags != {bool}:
             raise ValueError(f"got {found!r:.80}")
         return recipe
+
+
+_TEXTS = ("link", "options")
+
+
+def _listed(options: Mapping[str, str]) -> list[str]:
+    return [f"-{name}={value}" for name, value in options.items()]
 
 
 def first(levers: Collection[str] = LEVERS) -> list[Recipe]:

@@ -7,8 +7,9 @@ import math
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,9 @@ from ..clock import LEAST_PAIRS
 from ..errors import Error, InvalidArgument, Unsupported
 from ..process_runner import Output, Ran, run_tool
 from ..ratio import Ratio
-from ..workspace import BuildFailed, Program, Variant, Workspace
+from ..workspace import BuildFailed, Built, Program, Variant, Workspace
 from . import decisions_file
 from .choosing import (
-    OBJECTIVES,
     Measured,
     choose,
     combined,
@@ -31,7 +31,10 @@ from .choosing import (
     surely,
     time_of,
 )
-from .recipes import LEVERS, Recipe, first, instrumented, recipes, variations
+from .draws import Draws
+from .options import FIRST
+from .recipes import Recipe, first, instrumented, recipes, variations
+from .specialization import WRONG, Settings, Specialization, must_make_sense
 from .workplace import Workplace, contents_of
 
 #: Seconds for each recipe and command in the first round and in that of the leaders, as parts of
@@ -39,91 +42,15 @@ from .workplace import Workplace, contents_of
 _ROUNDS = (0.1, 0.4)
 #: The links with which other levers are tried.
 _LINKS = 2
+#: And of a try of the search; how many of the best are measured for longer.
+_TRY, _BEST = 0.05, 3
 #: Time that more bytes must save to be worth a note.
 _WORTH = 0.01
 #: The longest time of what isn't slower.
 _NOT_SLOWER = 1.01
-#: How the problem of a recipe begins whose program does something else.
-WRONG = "wrong"
 NO_FILE = "no file"
 _BASELINE, _COUNTING = "none", "counting"
 _TIMEOUT = 60.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """A program, and what it is to be made better at.
-
-    `prepare`, `build`, `check` and the runs are commands for the shell, in a copy of the tree; the
-    first three find $CC, $CXX, $CFLAGS and $CXXFLAGS.
-    """
-
-    tree: Path
-    build: str
-    runs: tuple[str, ...]  #: that are profiled, and decide
-    confirm_runs: tuple[str, ...] = ()  #: on which the winner is measured, if there are any
-    prepare: str = ""
-    check: str = ""  #: must end with 0 in every build; then the outputs of runs may change
-    outputs: tuple[str, ...] = ()  #: files that the runs write, which are compared
-    level: str = "O3"
-    objective: str = OBJECTIVES[0]
-    levers: tuple[str, ...] = LEVERS
-    seconds: float = 30.0  #: of measuring for the confirmation, for each recipe and command
-    timeout: float = 600.0  #: seconds of a build, a check or a run
-    compiler: str = "clang-22"
-
-
-@dataclass
-class Specialization:
-    """What was found; recipes are named as Recipe.name says."""
-
-    settings: Settings
-    compiler: str  #: the first line of its --version
-    bytes: dict[str, int] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)  #: of recipes that can't be used
-    raced: dict[str, Measured] = field(default_factory=dict)  #: on the runs
-    confirmed: dict[str, Measured] = field(default_factory=dict)  #: the winner and its parts, anew
-    repeat: dict[str, Ratio] = field(default_factory=dict)  #: of each command: its time over itself
-    chosen: Recipe = field(default_factory=Recipe)
-    notes: list[str] = field(default_factory=list)
-    #: Steps, and of each the seconds since the first began and those that it took.
-    timeline: list[tuple[str, float, float]] = field(default_factory=list)
-
-    def wrong(self) -> Recipe | None:
-        """The recipe with the fewest levers whose program does something else, if there is one."""
-        found = [
-            recipe
-            for recipe in recipes(self.settings.levers)
-            if self.problems.get(recipe.name, "").startswith(WRONG)
-        ]
-        return min(found, key=lambda recipe: len(recipe.name.split("-")), default=None)
-
-    def as_json(self) -> dict[str, Any]:
-        """For the decisions file."""
-        settings = asdict(self.settings) | {"tree": str(self.settings.tree)}
-
-        def numbers(found: Mapping[str, Measured]) -> dict[str, Any]:
-            return {
-                name: {
-                    "bytes": one.bytes,
-                    "time": one.time and one.time.as_json(),
-                    "commands": {text: ratio.as_json() for text, ratio in one.commands.items()},
-                }
-                for name, one in found.items()
-            }
-
-        return {
-            "recipe": self.chosen._asdict(),
-            "compiler": self.compiler,
-            "settings": settings,
-            "bytes": self.bytes,
-            "problems": self.problems,
-            "raced": numbers(self.raced),
-            "confirmed": numbers(self.confirmed),
-            "repeat": {text: ratio.as_json() for text, ratio in self.repeat.items()},
-            "notes": self.notes,
-            "timeline": self.timeline,
-        }
 
 
 def specialize(
@@ -156,7 +83,11 @@ def specialize(
     major = re.search(r"clang version (\d+)\.", version)
     if not major:
         raise Unsupported(f"{settings.compiler} says that it is {version!r}; expected a clang")
-    made_from = [asdict(settings) | {"tree": str(settings.tree.resolve())}, version]
+    # A larger budget goes on with a search.
+    made_from = [
+        asdict(replace(settings, budget=0)) | {"tree": str(settings.tree.resolve())},
+        version,
+    ]
     made_from += [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS", "LDFLAGS", "PATH")]
     made_from += [recipe.words("") for recipe in recipes()]
     done = False
@@ -185,29 +116,6 @@ def specialize(
         return found
     finally:
         place.close(remove=done)
-
-
-def must_make_sense(settings: Settings) -> None:
-    """InvalidArgument if not."""
-    if not settings.runs:
-        raise InvalidArgument("there is no run; expected a command that should be faster")
-    if not settings.build.strip() or not all(
-        map(str.strip, (*settings.runs, *settings.confirm_runs))
-    ):
-        raise InvalidArgument("a command is empty")
-    for name in settings.outputs:
-        if not name.strip() or Path(name).is_absolute() or ".." in Path(name).parts:
-            raise InvalidArgument(f"the output '{name}' is no file in the tree")
-    if settings.objective not in OBJECTIVES:
-        raise InvalidArgument(
-            f"the objective is {settings.objective}; expected one of {', '.join(OBJECTIVES)}"
-        )
-    if odd := set(settings.levers) - set(LEVERS):
-        raise InvalidArgument(f"there is no lever {sorted(odd)[0]}; expected {', '.join(LEVERS)}")
-    if both := set(settings.runs) & set(settings.confirm_runs):
-        raise InvalidArgument(
-            f"`{sorted(both)[0]}` is a run; what confirms should be another input"
-        )
 
 
 class _Search:
@@ -249,6 +157,8 @@ class _Search:
         found = self._found
         if "profile" in self._settings.levers:
             profdata.must_have_runtime(self._settings.compiler)
+        if self._settings.budget:
+            Draws()  # here it says what it lacks, not in an hour
         self._build(Recipe())
         if self._settings.check:
             self._place.step("check none", lambda: self._must_pass(Recipe()))
@@ -266,7 +176,8 @@ class _Search:
             kept = "kept: " * self._place.has("profile")
             self._shown(kept + self._place.step("profile", self._take_profile))
         self._race()
-        every = recipes(self._settings.levers)
+        self._tune()
+        every = [*recipes(self._settings.levers), *found.tuned]
         tried = [recipe for recipe in every if recipe.name in found.raced]
         best = choose(found.raced, tried, self._settings.objective)
         if best is None:
@@ -355,18 +266,22 @@ class _Search:
             )
             if missing := sorted(usual.keys() - built.keys()):
                 return f"the build leaves out {', '.join(missing[:3])}"
-            if self._settings.check:
-                try:
-                    self._must_pass(recipe)
-                except InvalidArgument as error:
-                    return f"{WRONG}: {error}"
-            for command in self._commands:
-                ran, files = self._workspace.run(self._variant_of(recipe), command)
-                kept = self._place.kept(f"try {command}")["results"]
-                if what := difference(kept, self._described(ran, files)):
-                    return f"{WRONG}: `{command}`: {what}"
+            return self._differs(recipe, self._commands)
         except Error as error:
             return str(error)
+
+    def _differs(self, recipe: Recipe, commands: Sequence[str]) -> str:
+        """What the program does otherwise than the build's own."""
+        if self._settings.check:
+            try:
+                self._must_pass(recipe)
+            except InvalidArgument as error:
+                return f"{WRONG}: {error}"
+        for command in commands:
+            ran, files = self._workspace.run(self._variant_of(recipe), command)
+            kept = self._place.kept(f"try {command}")["results"]
+            if what := difference(kept, self._described(ran, files)):
+                return f"{WRONG}: `{command}`: {what}"
         return ""
 
     # Runs
@@ -560,6 +475,95 @@ class _Search:
             self._show({one.name: raced[one.name] for one in left if one.name in raced})
         for name in self._found.problems:
             raced.pop(name, None)
+
+    def _tune(self) -> None:
+        """Search for options of LLVM over the recipe that leads; measure the best for longer."""
+        settings, found = self._settings, self._found
+        tried = [recipe for recipe in recipes(settings.levers) if recipe.name in found.raced]
+        base = choose(found.raced, tried, settings.objective)
+        if not settings.budget or base is None:
+            return
+        self._build(base)
+        draws = Draws(FIRST)
+        right: dict[Recipe, float] = {}
+        spent, number = 0.0, 0
+        while spent < settings.budget:
+            number += 1
+            recipe = base._replace(options=draws.ask())
+            step = f"tune {number}: {recipe.name}"
+            one = self._place.step(step, partial(self._try_options, base, recipe))
+            spent += one["seconds"]
+            draws.tell(one["time"])
+            if one["time"]:
+                right[recipe] = one["time"]
+            elif one["problem"].startswith(WRONG):
+                found.problems[recipe.name] = one["problem"]
+                found.tuned.append(self._least_wrong(base, recipe))
+            said = f"{one['time']:.3f} of the time" if one["time"] else one["problem"]
+            self._shown(
+                f"{recipe.name}: {said}; best {min(right.values(), default=1.0):.3f}, "
+                f"{spent / 60:.1f} of {settings.budget / 60:g} minutes"
+            )
+        best = sorted(right, key=lambda recipe: right[recipe])[:_BEST]
+        best = [recipe for recipe in best if right[recipe] < 1 and self._is_usable(recipe)]
+        found.tuned += best
+        found.raced |= self._measure("tuned", best, settings.runs, _ROUNDS[1] * settings.seconds)
+        self._show({one.name: found.raced[one.name] for one in best if one.name in found.raced})
+
+    def _try_options(self, base: Recipe, recipe: Recipe) -> dict[str, Any]:
+        """The time over that of the recipe without these options, or what is wrong with them."""
+        begun = time.monotonic()
+        settings, variant = self._settings, self._variant_of(recipe)
+        made: dict[str, Any] = {"time": None, "problem": "", "seconds": 1.0}
+        if recipe == base:  # nothing was drawn
+            return made | {"time": 1.0}
+        try:
+            size = self._relink(base, recipe).bytes
+            if settings.objective != "time" and size > self._found.bytes[_BASELINE]:
+                made["problem"] = "more bytes than the build's own"
+            elif what := self._differs(recipe, settings.runs):
+                made["problem"] = what
+            else:
+                made["time"] = self._time_over(base, recipe)
+        except Error as error:
+            made["problem"] = str(error)
+        if not made["problem"].startswith(WRONG):
+            self._workspace.remove(variant)
+        return made | {"seconds": time.monotonic() - begun}
+
+    def _relink(self, base: Recipe, recipe: Recipe) -> Built:
+        linked = self._place.kept(f"build {base.name}")["bytes"].keys()
+        return self._workspace.relink(self._variant_of(recipe), self._variant_of(base), linked)
+
+    def _time_over(self, base: Recipe, recipe: Recipe) -> float:
+        settings, variants = self._settings, [self._variant_of(one) for one in (base, recipe)]
+        ratios = []
+        for command in settings.runs:
+            compared = not settings.check
+            seconds = 2 * _TRY * settings.seconds
+            timing = self._workspace.time(variants, command, seconds, compared=compared)
+            if timing.differences:
+                raise InvalidArgument(f"{WRONG}: `{command}`: {timing.differences}")
+            ratios.append(timing.ratios[recipe.name])
+        over = combined(ratios)
+        assert over, "there is a run"
+        return over.mean
+
+    def _least_wrong(self, base: Recipe, recipe: Recipe) -> Recipe:
+        """The recipe with one of these options that makes a wrong program, if one alone does."""
+        for option in recipe.options if len(recipe.options) > 1 else ():
+            one = base._replace(options=(option,))
+            try:
+                self._relink(base, one)
+                what = self._differs(one, self._settings.runs)
+            except Error:
+                continue
+            if what:
+                self._found.problems[one.name] = what
+                self._workspace.remove(self._variant_of(recipe))
+                return one
+            self._workspace.remove(self._variant_of(one))
+        return recipe
 
     def _show(self, found: Mapping[str, Measured]) -> None:
         for name, one in found.items():

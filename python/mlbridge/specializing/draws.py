@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which options of LLVM are tried next: Optuna's tree-structured Parzen estimator (TPE) draws them.
+
+The method is that of Bergstra et al., Algorithms for Hyper-Parameter Optimization, NIPS 2011, with
+the options drawn together. What paid on other programs is tried first.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import NotFound
+from ..files import extra
+from .options import OPTIONS, Options
+
+
+class Draws:
+    """Options to try, one set after the other. What is told in the same order draws the same."""
+
+    def __init__(self, first: Iterable[Options] = ()) -> None:
+        """`first` are drawn before others. NotFound without Optuna."""
+        try:
+            import optuna
+        except ImportError as error:
+            raise NotFound(f"a search needs Optuna: {extra('specialize')} ({error})") from None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._failed = optuna.trial.TrialState.FAIL
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            sampler = optuna.samplers.TPESampler(seed=0, multivariate=True)
+        self._study = optuna.create_study(direction="minimize", sampler=sampler)
+        self._trial: Any = None
+        for options in first:
+            set_ = {name: OPTIONS[name].index(value) + 1 for name, value in options}
+            self._study.enqueue_trial(dict.fromkeys(OPTIONS, 0) | set_)
+
+    def ask(self) -> Options:
+        """The next set; empty for none."""
+        self._trial = self._study.ask()
+        drawn = {name: self._trial.suggest_int(name, 0, len(OPTIONS[name])) for name in OPTIONS}
+        return tuple((name, OPTIONS[name][at - 1]) for name, at in drawn.items() if at)
+
+    def tell(self, ratio: float | None) -> None:
+        """The time of what was asked for last, over that without options; None if it is no good."""
+        if ratio is None:
+            self._study.tell(self._trial, state=self._failed)
+        else:
+            self._study.tell(self._trial, math.log(ratio))
