@@ -7,7 +7,7 @@ The runs are commands of the program's workloads that read generated files and w
 output; those that confirm are the same on another edition of these files (programs/work.py), which
 neither the profile nor the choice has seen. Programs are built by make at -O3, with clang's own
 linker for the build's own recipe. What was chosen is also compared with the same profile and
-ThinLTO, which people would use by hand. FILE has all of it as JSON, a table in Markdown is beside it.
+ThinLTO, which people would use by hand. FILE has all of it as JSON, beside a table in Markdown.
 Programs that FILE has aren't specialized again.
 """
 
@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ MAKEFILE = "mlbridge-specialize.mk"
 MOST_RUNS = 4
 FRESH = "fresh-work"
 TIMEOUT = 600.0
+_FILE = re.compile(r"[a-z]+\.[a-z]\w+")
 
 
 def tree_of(program: Program, folder: Path, build: Path = BUILD) -> Path:
@@ -75,16 +77,22 @@ def tree_of(program: Program, folder: Path, build: Path = BUILD) -> Path:
 def runs_of(program: Program, build: Path = BUILD) -> tuple[list[str], list[str]]:
     """Commands for the shell: that decide, and the same on fresh inputs. ProgramsError if there are
     none."""
-    found: list[tuple[str, str]] = []
+    found: dict[str, str] = {}
     for _, lines in program.workloads:
         alone = [line for line in lines if is_alone(line)]
         if alone:
             run = shell_of(program, alone[0], build)
             inputs = str((build / "work").resolve())
-            found.append((run, run.replace(inputs, str((build / FRESH).resolve()))))
+            found[run] = run.replace(inputs, str((build / FRESH).resolve()))
     if not found:
         raise ProgramsError(f"{program.name}: no workload is one command with generated inputs")
-    return [run for run, _ in found][:MOST_RUNS], [fresh for _, fresh in found][:MOST_RUNS]
+    return list(found)[:MOST_RUNS], list(found.values())[:MOST_RUNS]
+
+
+def outputs_of(runs: Iterable[str]) -> list[str]:
+    """The files that commands write: words such as `sound.wv`."""
+    words = {word for run in runs for word in shlex.split(run) if _FILE.fullmatch(word)}
+    return sorted(words)
 
 
 def is_alone(line: Sequence[str]) -> bool:
@@ -112,6 +120,7 @@ def specialized(program: Program, folder: Path, asked: dict[str, Any]) -> Any:
         tree=tree_of(program, folder),
         build=f"make -f {MAKEFILE} -j2",
         runs=tuple(runs),
+        outputs=tuple(outputs_of(runs)),
         confirm_runs=tuple(fresh),
         seconds=asked["seconds"],
         timeout=TIMEOUT,

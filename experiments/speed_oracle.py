@@ -31,7 +31,7 @@ from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
 from mlbridge.specializing.choosing import combined
 from mlbridge.specializing.draws import Draws
-from mlbridge.specializing.options import FIRST, Options
+from mlbridge.specializing.options import OPTIONS, Options
 from mlbridge.specializing.recipes import Recipe, instrumented
 from programs import work
 from programs.build import compile_program, link_program
@@ -89,7 +89,8 @@ class Oracle:
 
     def search(self, tries: int) -> dict[str, Any]:
         """The best of so many tries."""
-        draws = Draws(FIRST)
+        alone = [((name, value),) for name, values in OPTIONS.items() for value in values]
+        draws = Draws(alone)
         found: list[tuple[float, Options]] = []
         failed = 0
         for _ in tqdm(range(tries), desc=self._program.name, file=sys.stderr):
