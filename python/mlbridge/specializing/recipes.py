@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import files
 from .options import Options, read
@@ -20,6 +20,9 @@ LEVERS = ("profile", "partial", "link", "cold", "lean")
 #: With a profile LLVM weighs what inlining saves, and small programs that run all over grow by
 #: half. So a call that runs often is inlined up to a size instead; LLVM's own is 3000.
 _LEAN = {"inline-enable-cost-benefit-analysis": "false", "hot-callsite-threshold": "1000"}
+#: The parts of all counts, in millionths, beyond which blocks and functions are cold. LLVM's own is
+#: 999999, and makes larger programs that are no faster.
+_COLD = {"cold": "999000", "colder": "990000"}
 #: A static function is known by the last part of its file's name, so that a profile serves for the
 #: same sources in another folder.
 _NAMES = "-static-func-full-module-prefix=false"
@@ -31,7 +34,9 @@ class Recipe(NamedTuple):
     profile: bool = False
     partial: bool = False  #: what the profile has not seen run is compiled as without, not as cold
     link: str = ""  #: full or thin
-    cold: bool = False  #: functions that the profile calls cold are compiled for size (minsize)
+    #: Functions that hardly run are compiled for size (minsize): with "cold" those beyond 99.9 % of
+    #: all counts, with "colder" beyond 99 %.
+    cold: str = ""
     lean: bool = False  #: what runs often is inlined less
     #: Options of LLVM that a search has found, where code is made: in the link, if there is one.
     options: Options = ()
@@ -40,7 +45,7 @@ class Recipe(NamedTuple):
     def name(self) -> str:
         """A name for tables and folders."""
         parts = ["profile"] * (self.profile and not self.partial) + ["partial"] * self.partial
-        parts += [self.link] * bool(self.link) + ["cold"] * self.cold + ["lean"] * self.lean
+        parts += [one for one in (self.link, self.cold) if one] + ["lean"] * self.lean
         if self.options:
             digest = blake2b(repr(self.options).encode(), digest_size=3).hexdigest()
             parts.append(f"tuned-{digest}")
@@ -53,11 +58,12 @@ class Recipe(NamedTuple):
             line += [f"-fprofile-use={profile}", *files.llvm_words(_NAMES)]
         if self.link:
             line += [f"-flto={self.link}", "-fuse-ld=lld"]
+        early = {**(_LEAN if self.lean else {})}
         if self.cold:
             line += files.llvm_words("-pgo-cold-func-opt=minsize")
-        lean = _LEAN if self.lean else {}
-        late = {**lean, **dict(self.options)}
-        line += files.llvm_words(*_listed(lean if self.link else late))
+            early["profile-summary-cutoff-cold"] = _COLD[self.cold]
+        late = {**early, **dict(self.options)}
+        line += files.llvm_words(*_listed(early if self.link else late))
         line += [f"-Wl,-mllvm,{option}" for option in _listed(late) if self.link]
         if not line:
             return []
@@ -91,12 +97,13 @@ class Recipe(NamedTuple):
             raise ValueError(f"expected {', '.join(cls._fields)}, got {found!r:.80}")
         recipe = cls(**found)._replace(options=read(found["options"]))
         flags = {type(getattr(recipe, name)) for name in cls._fields if name not in _TEXTS}
-        if recipe.link not in ("", "full", "thin") or flags != {bool}:
+        known = recipe.link in ("", "full", "thin") and recipe.cold in ("", *_COLD)
+        if not known or flags != {bool}:
             raise ValueError(f"got {found!r:.80}")
         return recipe
 
 
-_TEXTS = ("link", "options")
+_TEXTS = {"link", "cold", "options"}
 
 
 def _listed(options: Mapping[str, str]) -> list[str]:
@@ -115,13 +122,12 @@ def variations(recipe: Recipe, levers: Collection[str] = LEVERS) -> list[Recipe]
     """A recipe of the first ones with other levers more."""
     if not recipe.profile:
         return []
-    kinds = [{"cold"}, {"lean"}, {"cold", "lean"}]
-    kinds += [{"partial"}, {"partial", "lean"}]  # of these, next to nothing is cold
-    return [
-        Recipe(True, "partial" in kind, recipe.link, "cold" in kind, "lean" in kind)
-        for kind in kinds
-        if kind <= set(levers)
+    more: list[dict[str, Any]] = [
+        *({"cold": "cold"}, {"lean": True}, {"cold": "cold", "lean": True}),
+        {"cold": "colder", "lean": True},
+        *({"partial": True}, {"partial": True, "lean": True}),  # of these, next to nothing is cold
     ]
+    return [recipe._replace(**one) for one in more if one.keys() <= set(levers)]
 
 
 def recipes(levers: Collection[str] = LEVERS) -> list[Recipe]:

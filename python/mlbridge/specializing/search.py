@@ -459,8 +459,11 @@ class _Search:
         if settings.objective == "bytes":
             leading.sort(key=lambda one: raced[one.name].bytes or 1.0)
         else:
+            smallest = min(leading, key=lambda one: raced[one.name].bytes or 1.0, default=None)
             leading = leaders(raced, leading)
             leading.sort(key=lambda one: time_of(raced[one.name]))
+            if settings.objective == "time-at-no-more-bytes" and smallest:
+                leading = list(dict.fromkeys([*leading[:1], smallest, *leading]))
         more = [
             recipe
             for one in leading[:_LINKS]
