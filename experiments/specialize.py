@@ -137,7 +137,7 @@ def specialized(program: Program, folder: Path, asked: dict[str, Any]) -> Any:
 def over_by_hand(found: Specialization, trees: Path) -> Ratio | None:
     """The time over that of the same profile and ThinLTO, on fresh inputs; None without that."""
     by_hand, chosen = Recipe(True, link="thin").name, found.chosen.name
-    if not (trees / by_hand).is_dir():
+    if by_hand in found.problems or not (trees / by_hand).is_dir():
         return None
     if chosen == by_hand:
         return Ratio(1.0, 1.0, 1.0, 1)

@@ -115,7 +115,7 @@ class Workspace:
     """A program in a folder of its own, in which it is built and run in one variant or another.
 
     After a build that is kept, the folder has a tree and a folder of logs for each variant. Each
-    process is killed after `timeout` seconds.
+    process is killed after `timeout` seconds, which may be changed.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Workspace:
             )
         claim(self.folder, "validation")
         self._compiler = compiler
-        self._timeout = timeout
+        self.timeout = timeout
         self._tree = self.folder / "tree"
         self._logs = self.folder / "decisions"
 
@@ -144,11 +144,14 @@ class Workspace:
         return self._build(variant, keep=keep)
 
     def relink(self, variant: Variant, base: Variant, linked: Collection[str]) -> Built:
-        """Build a copy of the tree that was built as `base`, without these files, which were linked
-        there: object files stay, so little more than links is done. Raises what build does."""
+        """Build a copy of the tree that was built as `base`, without what was linked or written by
+        runs in it: object files stay, so little more than links is done. BuildFailed also if one of
+        the files `linked`, which the build of `base` linked, is not there again."""
         self._fresh(self._kept(base, self._tree))
-        for path in linked:
-            (self._tree / path).unlink()
+        made = {path for path, _ in objects_in(self._tree, linked=True)}
+        own = {path for path in made if (self.program.tree / path).exists()} - set(linked)
+        for path in (made - own) | set(self.program.outputs):
+            (self._tree / path).unlink(missing_ok=True)
         built = self._build(variant, prepared=True)
         if missing := sorted(set(linked) - built.objects.keys()):
             self.remove(variant)
@@ -193,7 +196,7 @@ class Workspace:
         try:
             with variant.flags(self._logs) as flags:
                 env = self._environment(flags)
-                ran = run(command, self._tree, env=env, timeout=self._timeout)
+                ran = run(command, self._tree, env=env, timeout=self.timeout)
             return ran, {name: _contents(self._tree / name) for name in self.program.outputs}
         finally:
             for place, kept in places:
@@ -234,7 +237,7 @@ class Workspace:
             for variant in variants
         ]
         try:
-            return compare(works[0], works[1:], budget=seconds, timeout=self._timeout)
+            return compare(works[0], works[1:], budget=seconds, timeout=self.timeout)
         finally:
             put(None)
 
@@ -263,7 +266,7 @@ class Workspace:
         return env
 
     def _step(self, command: str, env: dict[str, str]) -> Ran:
-        ran = run(command, self._tree, env=env, timeout=self._timeout)
+        ran = run(command, self._tree, env=env, timeout=self.timeout)
         if ran.code:
             raise BuildFailed(f"`{command}` ended with {ran.code}: {ran.reason}")
         return ran

@@ -180,9 +180,11 @@ def test_what_is_not_confirmed_is_not_used(
 
 
 def test_objectives_and_levers(tree: Path, clock: Callable[..., list[str]]) -> None:
-    clock({"profile": 0.8, "profile-full-cold": 0.99})
+    clock({"profile-full": 0.8})
     found = specialized(tree, objective="time-at-no-more-bytes")
+    assert {"profile-full-cold", "profile-cold"} <= found.raced.keys()  # the second has least bytes
     assert found.chosen == Recipe() and "with more bytes it would be faster" in found.notes[-1]
+    clock({"profile": 0.8})
     assert specialized(tree, levers=("profile",)).chosen.name == "profile"
     assert specialized(tree, levers=()).chosen == Recipe()
     with pytest.raises(InvalidArgument, match="expected one of"):
@@ -232,16 +234,47 @@ def test_a_search(
     words = decisions_file.read(decisions).words()
     assert "-Wl,-mllvm,-unroll-threshold=1200" in words
 
-    before = [step for step in found.timeline if step[0].startswith("tune ")]
+    def tries(of: Specialization) -> list[tuple[str, float, float]]:
+        return [step for step in of.timeline if step[0].startswith("tune ")]
+
     shown: list[str] = []
-    more = specialize(settings(tree, budget=3), decisions, work, shown=shown.append)
-    tries = [step for step in more.timeline if step[0].startswith("tune ")]
-    assert len(before) == 1 and tries[0] == before[0] and len(tries) > 2
+    more = specialize(settings(tree, budget=4), decisions, work, shown=shown.append)
+    again = specialize(settings(tree, budget=4), decisions, work)
+    assert len(tries(found)) == 1 and tries(more)[:1] == tries(found)
+    assert len(tries(more)) > 1 and tries(again) == tries(more)
     assert any("best 0.700" in text for text in shown)
     assert {path.name for path in (work / "trees").iterdir() if "tuned" in path.name} <= {
         f"{one.name}{logs}" for one in more.tuned for logs in ("", ".decisions")
     }
     made_with(decisions, tree)
+
+
+def test_a_search_without_a_link(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = UNROLLED._replace(link="")
+    monkeypatch.setattr("mlbridge.specializing.search.FIRST", [UNROLLED.options])
+    monkeypatch.setattr(Workspace, "relink", None)  # options are in object files
+    clock({"profile": 0.8, best.name: 0.7})
+    found = specialized(tree, levers=("profile",), budget=0.01)
+    assert found.chosen == best
+    assert "-unroll-threshold=1200" in decisions_file.read(tree.parent / "app.decisions").words()
+
+
+def test_a_search_where_nothing_is_linked_again(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlbridge.specializing.search.FIRST", [UNROLLED.options])
+    clock({"profile-full": 0.8, UNROLLED.name: 0.7})
+    make = MAKE.replace("$@ main.o src/count.o", "app main.o src/count.o\n\ttouch built")
+    (tree / "Makefile").write_text(make.replace("app:", "built:"))
+    assert specialized(tree, budget=0.01).chosen == UNROLLED
+
+
+def test_a_search_for_which_all_is_too_large(tree: Path, clock: Callable[..., list[str]]) -> None:
+    clock({"profile-full": 0.8})
+    found = specialized(tree, budget=0.01, objective="time-at-no-more-bytes")
+    assert any("nothing was searched" in note for note in found.notes)
 
 
 def test_a_search_that_finds_a_wrong_program(

@@ -41,8 +41,8 @@ std::string whyNot() {
   return Threads == 1 ? "" : "this process has several threads";
 }
 
-/// Makes exit() end trials, and nothing else of them. To be called before the fork, as another
-/// thread may hold the lock of what is to be done at exit, and a child would wait for it forever.
+/// Makes exit() end trials before it does what was to be done at exit so far. To be called before
+/// the fork, as another thread may hold the lock of that, and a child would wait for it forever.
 static void endTrialsAtExit() {
   static std::once_flag Once;
   std::call_once(Once, [] {

@@ -40,7 +40,8 @@ struct Child {
 /// In a child: whatever happens, nothing of it is seen from outside. Files that were open for
 /// writing, all but those of `Keep` (such as Child::Alive), are no longer. No file can be written
 /// but by writeAll, and where the kernel has Landlock, none can be made, truncated, renamed or
-/// removed. Signals, fatal errors and exit() end the process and nothing else.
+/// removed. Signals and fatal errors end the process and nothing else; exit() also does what was
+/// registered for it after the first fork.
 void isolate(llvm::ArrayRef<int> Keep = {});
 
 /// True in a child that isolate() was called in.

@@ -114,7 +114,7 @@ TEST_F(TrialProcess, IsForkedWhileAnotherThreadRegistersSomethingForTheExit) {
       _exit(0);
     }
     pollfd End{Trial.Alive, POLLIN, 0};
-    Failed += poll(&End, 1, 30000) != 1; // far more than it takes
+    Failed += Trial.Id < 0 || poll(&End, 1, 30000) != 1; // far more than it takes
     Trial.end();
   }
   Enough = true;

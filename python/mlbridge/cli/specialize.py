@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..optimizations import LEVELS
 from ..specializing.choosing import OBJECTIVES
-from ..specializing.recipes import LEVERS
+from ..specializing.recipes import LEVERS, Recipe
 from .arguments import Parser, positive_seconds
 from .common import DONE, Interrupted, UsageError, must_be_writable, printable, table
 
@@ -164,9 +164,11 @@ def show(found: Specialization, output: str) -> None:
         )
     for name, text in found.problems.items():
         print(f"left out: {name}: {printable(text)}")
+    for recipe in found.tuned:
+        print(f"{recipe.name} has {' '.join(f'-{name}={value}' for name, value in recipe.options)}")
     for text in found.notes:
         print(f"note: {printable(text)}")
-    if found.chosen.profile or found.chosen.link:
+    if found.chosen != Recipe():
         one = found.confirmed[found.chosen.name]
         print(f"chosen: {found.chosen.name}: time {one.time}, bytes {one.bytes:.3f}")
         flags = f"$(mlbridge flags --decisions {shlex.quote(output)})"

@@ -75,7 +75,11 @@ def _read(file: DecisionsFile, name: str) -> Found:
         f"$CFLAGS is {f'-{level}' if (level := settings['level']) else 'empty'}",
         f"{content['bytes']['none']:,} executable bytes as the build is",
     ]
-    remarks = [f"{recipe} is left out: {text}" for recipe, text in content["problems"].items()]
+    remarks = [
+        f"{recipe} has {' '.join(f'-{name}={value}' for name, value in options)}"
+        for recipe, options in content["tuned"].items()
+    ]
+    remarks += [f"{recipe} is left out: {text}" for recipe, text in content["problems"].items()]
     return Found(
         name,
         file.recipe.name,

@@ -16,6 +16,9 @@ from ..errors import NotFound
 from ..files import extra
 from .options import OPTIONS, Options
 
+#: As bad as twice the time.
+_NO_GOOD = 2.0
+
 
 class Draws:
     """Options to try, one set after the other. What is told in the same order draws the same."""
@@ -27,7 +30,6 @@ class Draws:
         except ImportError as error:
             raise NotFound(f"a search needs Optuna: {extra('specialize')} ({error})") from None
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._failed = optuna.trial.TrialState.FAIL
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             sampler = optuna.samplers.TPESampler(seed=0, multivariate=True)
@@ -44,8 +46,6 @@ class Draws:
         return tuple((name, OPTIONS[name][at - 1]) for name, at in drawn.items() if at)
 
     def tell(self, ratio: float | None) -> None:
-        """The time of what was asked for last, over that without options; None if it is no good."""
-        if ratio is None:
-            self._study.tell(self._trial, state=self._failed)
-        else:
-            self._study.tell(self._trial, math.log(ratio))
+        """The time of what was asked for last, over that without options; None if it is no good,
+        which is avoided from then on."""
+        self._study.tell(self._trial, math.log(ratio or _NO_GOOD))

@@ -47,7 +47,7 @@ class Recipe(NamedTuple):
         parts = ["profile"] * (self.profile and not self.partial) + ["partial"] * self.partial
         parts += [one for one in (self.link, self.cold) if one] + ["lean"] * self.lean
         if self.options:
-            digest = blake2b(repr(self.options).encode(), digest_size=3).hexdigest()
+            digest = blake2b(repr(self.options).encode(), digest_size=4).hexdigest()
             parts.append(f"tuned-{digest}")
         return "-".join(parts) or "none"
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -32,7 +33,7 @@ from .choosing import (
     time_of,
 )
 from .draws import Draws
-from .options import FIRST
+from .options import FIRST, read
 from .recipes import Recipe, first, instrumented, recipes, variations
 from .specialization import WRONG, Settings, Specialization, must_make_sense
 from .workplace import Workplace, contents_of
@@ -44,6 +45,8 @@ _ROUNDS = (0.1, 0.4)
 _LINKS = 2
 #: And of a try of the search; how many of the best are measured for longer.
 _TRY, _BEST = 0.05, 3
+#: How often as long as usual a build or a run of a try may take.
+_SLOW = 10
 #: Time that more bytes must save to be worth a note.
 _WORTH = 0.01
 #: The longest time of what isn't slower.
@@ -64,7 +67,7 @@ def specialize(
     """Build a program by all recipes, measure them, and write the best one's decisions file.
 
     `work` is a new folder or one of an earlier call with the same settings, which goes on; it
-    should be on a disk with room for ten built trees. It is removed at the end unless `keep` or
+    should be on a disk with room for twenty built trees. It is removed at the end unless `keep` or
     there was a wrong output. `shown` is told what was done. Raises
     InvalidArgument, BuildFailed, DeadlineExceeded, NotFound, Unsupported, Busy, OSError.
     """
@@ -482,87 +485,126 @@ class _Search:
     def _tune(self) -> None:
         """Search for options of LLVM over the recipe that leads; measure the best for longer."""
         settings, found = self._settings, self._found
+        if not settings.budget:
+            return
         tried = [recipe for recipe in recipes(settings.levers) if recipe.name in found.raced]
         base = choose(found.raced, tried, settings.objective)
-        if not settings.budget or base is None:
+        if base is None:
+            found.notes.append("nothing was searched, as no recipe will do")
             return
         self._build(base)
         draws = Draws(FIRST)
         right: dict[Recipe, float] = {}
+        wrong: list[set[tuple[str, str]]] = []
         spent, number = 0.0, 0
         while spent < settings.budget:
             number += 1
             recipe = base._replace(options=draws.ask())
+            if recipe == base or any(less <= set(recipe.options) for less in wrong):
+                draws.tell(1.0 if recipe == base else None)
+                spent += 1
+                continue
             step = f"tune {number}: {recipe.name}"
             one = self._place.step(step, partial(self._try_options, base, recipe))
             spent += one["seconds"]
             draws.tell(one["time"])
             if one["time"]:
                 right[recipe] = one["time"]
-            elif one["problem"].startswith(WRONG):
-                found.problems[recipe.name] = one["problem"]
-                found.tuned.append(self._least_wrong(base, recipe))
+            elif one["wrong"]:
+                least = base._replace(options=read(one["wrong"]))
+                found.problems[least.name] = one["problem"]
+                found.tuned.append(least)
+                wrong.append(set(least.options))
             said = f"{one['time']:.3f} of the time" if one["time"] else one["problem"]
             self._shown(
                 f"{recipe.name}: {said}; best {min(right.values(), default=1.0):.3f}, "
                 f"{spent / 60:.1f} of {settings.budget / 60:g} minutes"
             )
-        best = sorted(right, key=lambda recipe: right[recipe])[:_BEST]
-        best = [recipe for recipe in best if right[recipe] < 1 and self._is_usable(recipe)]
-        found.tuned += best
-        found.raced |= self._measure("tuned", best, settings.runs, _ROUNDS[1] * settings.seconds)
-        self._show({one.name: found.raced[one.name] for one in best if one.name in found.raced})
+        best = [recipe for recipe in sorted(right, key=right.__getitem__) if right[recipe] < 1]
+        found.tuned += best[:_BEST]
+        best = [recipe for recipe in best[:_BEST] if self._is_usable(recipe)]
+        if best:
+            beside = [base] if base != Recipe() else []
+            seconds = _ROUNDS[1] * settings.seconds
+            measured = self._measure("tuned", [*beside, *best], settings.runs, seconds)
+            found.raced |= measured
+            self._show(measured)
+        else:
+            found.notes.append("the search found no options that save time")
+        kept = {recipe.name for recipe in found.tuned}
+        for tree in self._workspace.folder.glob("*tuned-*"):
+            if tree.name.partition(".")[0] not in kept:
+                shutil.rmtree(tree, ignore_errors=True)
 
     def _try_options(self, base: Recipe, recipe: Recipe) -> dict[str, Any]:
-        """The time over that of the recipe without these options, or what is wrong with them."""
+        """The time over that of the recipe without these options, or what is the problem; the least
+        of the options that make a wrong program."""
         begun = time.monotonic()
-        settings, variant = self._settings, self._variant_of(recipe)
-        made: dict[str, Any] = {"time": None, "problem": "", "seconds": 1.0}
-        if recipe == base:  # nothing was drawn
-            return made | {"time": 1.0}
+        made: dict[str, Any] = {"time": None, "problem": "", "wrong": []}
+        usual = [self._place.kept(f"build {base.name}")["seconds"]]
+        usual += [float(self._place.kept(f"try {one}")["seconds"]) for one in self._settings.runs]
+        self._workspace.timeout = min(self._settings.timeout, _SLOW * (1 + max(usual)))
         try:
-            size = self._relink(base, recipe).bytes
-            if settings.objective != "time" and size > self._found.bytes[_BASELINE]:
+            built = self._relink(base, recipe)
+            if self._settings.objective != "time" and built.bytes > self._found.bytes[_BASELINE]:
                 made["problem"] = "more bytes than the build's own"
-            elif what := self._differs(recipe, settings.runs):
+            elif what := self._differs(recipe, self._settings.runs):
                 made["problem"] = what
             else:
                 made["time"] = self._time_over(base, recipe)
         except Error as error:
             made["problem"] = str(error)
-        if not made["problem"].startswith(WRONG):
-            self._workspace.remove(variant)
+        if made["problem"].startswith(WRONG):
+            made["wrong"] = self._least_wrong(base, recipe).options
+        else:
+            self._workspace.remove(self._variant_of(recipe))
+        self._workspace.timeout = self._settings.timeout
         return made | {"seconds": time.monotonic() - begun}
 
     def _relink(self, base: Recipe, recipe: Recipe) -> Built:
+        """Build it, from the object files of the base if code is made in the link."""
+        variant, like = self._variant_of(recipe), self._variant_of(base)
         linked = self._place.kept(f"build {base.name}")["bytes"].keys()
-        return self._workspace.relink(self._variant_of(recipe), self._variant_of(base), linked)
+
+        def does() -> bool:
+            same = self._variant("relinked", base.words(str(self.profile_of(base))))
+            try:
+                self._workspace.relink(same, like, linked)
+            except BuildFailed:
+                return False
+            finally:
+                self._workspace.remove(same)
+            return True
+
+        if recipe.link and self._place.step(f"relinks {base.name}", does):
+            return self._workspace.relink(variant, like, linked)
+        return self._workspace.build(variant)
 
     def _time_over(self, base: Recipe, recipe: Recipe) -> float:
         settings, variants = self._settings, [self._variant_of(one) for one in (base, recipe)]
         ratios = []
         for command in settings.runs:
-            compared = not settings.check
             seconds = 2 * _TRY * settings.seconds
-            timing = self._workspace.time(variants, command, seconds, compared=compared)
+            timing = self._workspace.time(variants, command, seconds, compared=not settings.check)
+            if what := timing.differences.get(recipe.name):
+                raise InvalidArgument(f"{WRONG}: `{command}`: {what}")
             if timing.differences:
-                raise InvalidArgument(f"{WRONG}: `{command}`: {timing.differences}")
+                raise InvalidArgument(f"`{command}` prints something else from run to run")
             ratios.append(timing.ratios[recipe.name])
         over = combined(ratios)
         assert over, "there is a run"
         return over.mean
 
     def _least_wrong(self, base: Recipe, recipe: Recipe) -> Recipe:
-        """The recipe with one of these options that makes a wrong program, if one alone does."""
+        """The recipe with one of these options that makes a wrong program, if one alone does. Its
+        tree stays."""
         for option in recipe.options if len(recipe.options) > 1 else ():
             one = base._replace(options=(option,))
-            try:
+            what = ""
+            with contextlib.suppress(Error):
                 self._relink(base, one)
                 what = self._differs(one, self._settings.runs)
-            except Error:
-                continue
             if what:
-                self._found.problems[one.name] = what
                 self._workspace.remove(self._variant_of(recipe))
                 return one
             self._workspace.remove(self._variant_of(one))

@@ -65,7 +65,11 @@ class Specialization:
             for recipe in (*recipes(self.settings.levers), *self.tuned)
             if self.problems.get(recipe.name, "").startswith(WRONG)
         ]
-        return min(found, key=lambda recipe: len(recipe.name.split("-")), default=None)
+        return min(
+            found,
+            key=lambda recipe: (len(recipe.name.split("-")), len(recipe.options)),
+            default=None,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """For the decisions file."""
@@ -87,6 +91,7 @@ class Specialization:
             "settings": settings,
             "bytes": self.bytes,
             "problems": self.problems,
+            "tuned": {recipe.name: recipe.options for recipe in self.tuned},
             "raced": numbers(self.raced),
             "confirmed": numbers(self.confirmed),
             "repeat": {text: ratio.as_json() for text, ratio in self.repeat.items()},

@@ -73,6 +73,9 @@ class Workplace:
                 self._kept = found
         if not self._kept["steps"]:
             self._clear()
+        # Between a kill and what goes on, no time passes.
+        ends = [begun + took for begun, took in self._kept["times"].values()]
+        self._zero = time.monotonic() - max(ends, default=0.0)
 
     def _end_strays(self) -> None:
         """End what a killed specialization has left running here, so that it writes into no tree
@@ -117,10 +120,11 @@ class Workplace:
     def step(self, name: str, work: Callable[[], Value]) -> Value:
         """The result of a step, which JSON can hold: of an earlier run, or else of `work`."""
         if not self.has(name):
-            begun = time.time()
+            begun = time.monotonic() - self._zero
             made = work()
+            took = time.monotonic() - self._zero - begun
             self._kept["steps"][name] = made
-            self._kept["times"][name] = (begun, time.time() - begun)
+            self._kept["times"][name] = (begun, took)
             self._save()
         return self._kept["steps"][name]  # type: ignore[no-any-return]
 
@@ -129,10 +133,10 @@ class Workplace:
         return self._kept["steps"][name]
 
     def timeline(self) -> list[tuple[str, float, float]]:
-        """The steps in the order in which they began: seconds since the first began, and seconds
-        that each took. A step may have been taken within another."""
+        """The steps in the order in which they began: at which second, and seconds that each took.
+        A step may have been taken within another."""
         times = sorted((begun, name, took) for name, (begun, took) in self._kept["times"].items())
-        return [(name, begun - times[0][0], took) for begun, name, took in times]
+        return [(name, begun, took) for begun, name, took in times]
 
     def forget(self, name: str) -> None:
         """Have a step done again."""
