@@ -42,7 +42,8 @@ class Program:
     """A source tree, and shell commands for a copy of it, which find $CC, $CXX and $CFLAGS.
 
     `prepare` (configure) is not timed, nor are its objects counted. What `runs` print and the files
-    `outputs` must be the same in both variants. `linked`: executables and shared objects are
+    `outputs` must be the same in both variants; these are removed before each run, unless the
+    source tree has them. `linked`: executables and shared objects are
     compared, not object files, which are bitcode if a build optimizes when it links.
     """
 
@@ -144,14 +145,14 @@ class Workspace:
         return self._build(variant, keep=keep)
 
     def relink(self, variant: Variant, base: Variant, linked: Collection[str]) -> Built:
-        """Build a copy of the tree that was built as `base`, without what was linked or written by
-        runs in it: object files stay, so little more than links is done. BuildFailed also if one of
-        the files `linked`, which the build of `base` linked, is not there again."""
+        """Build a copy of the tree that was built as `base`, without what was linked in it: object
+        files stay, so little more than links is done. BuildFailed also if one of the files
+        `linked`, which the build of `base` linked, is not there again."""
         self._fresh(self._kept(base, self._tree))
         made = {path for path, _ in objects_in(self._tree, linked=True)}
         own = {path for path in made if (self.program.tree / path).exists()} - set(linked)
-        for path in (made - own) | set(self.program.outputs):
-            (self._tree / path).unlink(missing_ok=True)
+        for path in made - own:
+            (self._tree / path).unlink()
         built = self._build(variant, prepared=True)
         if missing := sorted(set(linked) - built.objects.keys()):
             self.remove(variant)
@@ -196,6 +197,7 @@ class Workspace:
         try:
             with variant.flags(self._logs) as flags:
                 env = self._environment(flags)
+                self._remove_outputs()
                 ran = run(command, self._tree, env=env, timeout=self.timeout)
             return ran, {name: _contents(self._tree / name) for name in self.program.outputs}
         finally:
@@ -224,6 +226,8 @@ class Workspace:
             if variant and not there:
                 self._kept(variant, self._tree).rename(self._tree)
                 there.append(variant)
+            if variant:
+                self._remove_outputs()
 
         works = [
             Work(
@@ -243,6 +247,12 @@ class Workspace:
 
     def _kept(self, variant: Variant, place: Path) -> Path:
         return place.with_name(variant.name if place == self._tree else f"{variant.name}.decisions")
+
+    def _remove_outputs(self) -> None:
+        """What another run has written is no output of the next one."""
+        for name in self.program.outputs:
+            if not (self.program.tree / name).exists():
+                (self._tree / name).unlink(missing_ok=True)
 
     def _fresh(self, tree: Path) -> None:
         for place in (self._tree, self._logs):

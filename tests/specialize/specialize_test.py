@@ -338,6 +338,14 @@ def test_what_can_not_be_measured_is_refused(
     assert not (tree.parent / "app.decisions").exists()
 
 
+def test_runs_that_write_different_files(tree: Path) -> None:
+    """With the real clock: what a run leaves is no output of the next one."""
+    runs = tuple(f"{run} > {name}; cat {name}" for run, name in ((RUN, "a.out"), (OTHER, "b.out")))
+    more = {"runs": runs, "confirm_runs": (f"{OTHER}x > a.out; cp a.out b.out",)}
+    found = specialized(tree, outputs=("a.out", "b.out"), seconds=0.05, **more)
+    assert not found.problems
+
+
 def test_a_check_stands_for_the_output(tree: Path, clock: Callable[..., list[str]]) -> None:
     clock({"profile": 0.8})
     (tree / "main.c").write_text(MAIN.replace("return argc", 'printf("%p", &sum);\n return argc'))
