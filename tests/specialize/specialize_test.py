@@ -182,7 +182,8 @@ def test_what_is_not_confirmed_is_not_used(
 def test_objectives_and_levers(tree: Path, clock: Callable[..., list[str]]) -> None:
     clock({"profile-full": 0.8})
     found = specialized(tree, objective="time-at-no-more-bytes")
-    assert {"profile-full-cold", "profile-cold"} <= found.raced.keys()  # the second has least bytes
+    links = {"profile-full-cold", "profile-thin-cold", "profile-cold"}
+    assert links <= found.raced.keys()  # any of them may have few enough bytes
     assert found.chosen == Recipe() and "with more bytes it would be faster" in found.notes[-1]
     clock({"profile": 0.8})
     assert specialized(tree, levers=("profile",)).chosen.name == "profile"

@@ -41,7 +41,7 @@ from .workplace import Workplace, contents_of
 #: Seconds for each recipe and command in the first round and in that of the leaders, as parts of
 #: those of the confirmation.
 _ROUNDS = (0.1, 0.4)
-#: The links with which other levers are tried.
+#: The links with which other levers are tried, if bytes don't matter; otherwise all are.
 _LINKS = 2
 #: And of a try of the search; how many of the best are measured for longer.
 _TRY, _BEST = 0.05, 3
@@ -459,17 +459,12 @@ class _Search:
         self._say_how_long(1 + 3 * len(usable))
         raced |= self._measure("first", usable, settings.runs, short)
         leading = [one for one in usable if one.name in raced]
-        if settings.objective == "bytes":
-            leading.sort(key=lambda one: raced[one.name].bytes or 1.0)
-        else:
-            smallest = min(leading, key=lambda one: raced[one.name].bytes or 1.0, default=None)
-            leading = leaders(raced, leading)
-            leading.sort(key=lambda one: time_of(raced[one.name]))
-            if settings.objective == "time-at-no-more-bytes" and smallest:
-                leading = list(dict.fromkeys([*leading[:1], smallest, *leading]))
+        if settings.objective == "time":  # else any of them may have few enough bytes
+            leading = sorted(leaders(raced, leading), key=lambda one: time_of(raced[one.name]))
+            del leading[_LINKS:]
         more = [
             recipe
-            for one in leading[:_LINKS]
+            for one in leading
             for recipe in variations(one, settings.levers)
             if self._is_usable(recipe)
         ]
