@@ -18,6 +18,7 @@ __all__ = ["PROFILE", "SECTIONS", "Found", "read"]
 #: Steps by the first word of their names; what is compared may have been built within.
 _STEPS = {
     "build ": "built",
+    "relinks ": "built",
     "profile": "profiled",
     "try ": "outputs compared",
     "check ": "outputs compared",
