@@ -18,6 +18,7 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -28,17 +29,25 @@ from typing import Any
 from result_tables import section, table
 from tqdm import tqdm
 
+from mlbridge import profdata
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
 from mlbridge.specializing.choosing import combined
-from mlbridge.specializing.recipes import LEVERS, Recipe
+from mlbridge.specializing.recipes import LEVERS, Recipe, instrumented
 from mlbridge.specializing.search import specialize
 from mlbridge.specializing.specialization import Settings, Specialization
 from mlbridge.workspace import Program as Built
 from mlbridge.workspace import Variant, Workspace
 from programs import work
-from programs.build import command_of, compile_command, files_of_executable, output_name
+from programs.build import (
+    command_of,
+    compile_command,
+    compile_program,
+    files_of_executable,
+    link_program,
+    output_name,
+)
 from programs.catalog import Program, ProgramsError, load, select
 from programs.fetch import BUILD, fetch, source_tree
 
@@ -95,6 +104,19 @@ def outputs_of(runs: Iterable[str]) -> list[str]:
     return sorted(words)
 
 
+def profiled(program: Program, folder: Path, runs: Iterable[str]) -> Path:
+    """The merged profile of commands of the program, built with counters at -O3 in a folder. It
+    counts how often each function is entered."""
+    raw, profile = folder / "raw", folder / "profile.profdata"
+    words = ("-O3", *instrumented(str(raw), continuous=False), "-mllvm", "-pgo-instrument-entry")
+    compiled = compile_program(program, folder / "counting-objects", flags=words, drivers=True)
+    link_program(program, compiled, folder / "counting/mlbridge-bin", ("clang-22", *words))
+    for run in runs:
+        subprocess.run(run, shell=True, cwd=folder / "counting", check=False, capture_output=True)
+    profdata.merge(sorted(raw.glob("*.profraw")), profile)
+    return profile
+
+
 def is_alone(line: Sequence[str]) -> bool:
     """Whether a command reads generated files and writes to standard output."""
     text = " ".join(line)
@@ -144,7 +166,9 @@ def over_by_hand(found: Specialization, trees: Path) -> Ratio | None:
     asked = found.settings
     workspace = Workspace(Built("program", asked.tree, asked.build, linked=True), trees)
     variants = [Variant(name, lambda _: nullcontext(())) for name in (by_hand, chosen)]
-    timings = (workspace.time(variants, run, 2 * asked.seconds) for run in asked.confirm_runs)
+    timings = [workspace.time(variants, run, 2 * asked.seconds) for run in asked.confirm_runs]
+    if any(timing.differences for timing in timings):
+        return None
     return combined([timing.ratios[chosen] for timing in timings])
 
 

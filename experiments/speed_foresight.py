@@ -22,13 +22,13 @@ from typing import Any
 
 from tqdm import tqdm
 
-from experiments.specialize import runs_of
+from experiments.specialize import profiled, runs_of
 from mlbridge import clock, profdata
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
 from mlbridge.specializing.choosing import combined
-from mlbridge.specializing.recipes import Recipe, instrumented
+from mlbridge.specializing.recipes import Recipe
 from programs import work
 from programs.build import Compiled, compile_program, link_program
 from programs.catalog import Program, ProgramsError, load, select
@@ -104,10 +104,7 @@ def with_entry_counts(
             if define:
                 name = define[1].strip('"')
                 local = re.match(r"define (internal|private) ", line)
-                known = counts.get((source if local else None, name))
-                if known is None and local:
-                    some = [c for (file, n), c in counts.items() if n == name and file]
-                    known = some[0] if len(some) == 1 else None
+                known = counts.get((Path(source).name if local else None, name))
                 if known is not None and known.entry is not None:
                     added.append(f'!{number} = !{{!"function_entry_count", i64 {known.entry}}}')
                     line = f"{line[:-1]}!prof !{number} {{"
@@ -126,15 +123,7 @@ class Foresight:
         self._program = program
         self._folder = folder
         self._runs, _ = runs_of(program)
-        raw, profile = folder / "raw", folder / "profile.profdata"
-        counting = ("-O3", *instrumented(str(raw), continuous=False))
-        counting += ("-mllvm", "-pgo-instrument-entry")
-        self._build("counting", counting)
-        for run in self._runs:
-            subprocess.run(
-                run, shell=True, cwd=folder / "counting", check=False, stdout=subprocess.DEVNULL
-            )
-        profdata.merge(sorted(raw.glob("*.profraw")), profile)
+        profile = profiled(program, folder, self._runs)
         self._build("plain", ("-O3",))
         self._build("profile", ("-O3", *Recipe(True, False, "").words(str(profile))))
         self._build_by_counts("entries", profile)

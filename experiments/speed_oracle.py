@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,15 +23,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from experiments.specialize import FRESH, runs_of
-from mlbridge import clock, profdata
+from experiments.specialize import FRESH, profiled, runs_of
+from mlbridge import clock
 from mlbridge.errors import Error
 from mlbridge.outputs import write_whole
 from mlbridge.ratio import Ratio
 from mlbridge.specializing.choosing import combined
 from mlbridge.specializing.draws import Draws
 from mlbridge.specializing.options import OPTIONS, Options
-from mlbridge.specializing.recipes import Recipe, instrumented
+from mlbridge.specializing.recipes import Recipe
 from programs import work
 from programs.build import compile_program, link_program
 from programs.catalog import Program, ProgramsError, load, select
@@ -50,16 +49,7 @@ class Oracle:
         self._folder = folder
         self._seconds = seconds
         self._runs, self._fresh = runs_of(program)
-        raw, profile = folder / "raw", folder / "profile.profdata"
-        counting = ("-O3", *instrumented(str(raw), continuous=False))
-        compiled = compile_program(program, folder / "counting", flags=counting, drivers=True)
-        link_program(program, compiled, folder / "0/mlbridge-bin", ("clang-22", *counting))
-        for run in self._runs:
-            subprocess.run(
-                run, shell=True, cwd=folder / "0", check=False, stdout=subprocess.DEVNULL
-            )
-        profdata.merge(sorted(raw.glob("*.profraw")), profile)
-        self._profile = str(profile)
+        self._profile = str(profiled(program, folder, self._runs))
         words = ("-O3", *RECIPE.words(self._profile))
         self._compiled = compile_program(program, folder / "objects", flags=words, drivers=True)
         self.link("base", ())

@@ -43,8 +43,8 @@ class Program:
 
     `prepare` (configure) is not timed, nor are its objects counted. What `runs` print and the files
     `outputs` must be the same in both variants; these are removed before each run, unless the
-    source tree has them. `linked`: executables and shared objects are
-    compared, not object files, which are bitcode if a build optimizes when it links.
+    source tree has them. `linked`: executables and shared objects are compared, not object files,
+    which are bitcode if a build optimizes when it links.
     """
 
     name: str

@@ -26,6 +26,8 @@ from mlbridge.errors import Busy, InvalidArgument, NotFound
 from mlbridge.ratio import Ratio
 from mlbridge.specializing import decisions_file
 from mlbridge.specializing.choosing import Measured, choose
+from mlbridge.specializing.draws import Draws
+from mlbridge.specializing.options import Options
 from mlbridge.specializing.recipes import Recipe, first, recipes
 from mlbridge.specializing.search import specialize
 from mlbridge.specializing.specialization import Settings, Specialization
@@ -192,6 +194,15 @@ def test_objectives_and_levers(tree: Path, clock: Callable[..., list[str]]) -> N
         specialized(tree, objective="joy")
 
 
+def broken_compiler(folder: Path, cases: str) -> str:
+    """A clang that changes its command line as the shell's `case` says."""
+    broken = folder / "clang-broken"
+    broken.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}\nesac\nexec clang-22 "$@"\n')
+    broken.chmod(0o755)
+    (folder / "clang++-broken").symlink_to(broken)
+    return str(broken)
+
+
 def test_a_wrong_program_is_reported_and_not_used(
     tree: Path, clock: Callable[..., list[str]]
 ) -> None:
@@ -199,15 +210,8 @@ def test_a_wrong_program_is_reported_and_not_used(
     (tree / "main.c").write_text(
         MAIN.replace("return argc", 'if (FULL) puts("other");\n  return argc')
     )
-    # A compiler that makes another program of -flto=full.
-    broken = tree.parent / "clang-broken"
-    broken.write_text(
-        '#!/bin/sh\ncase "$*" in\n*--version*) ;;\n*-flto=full*) set -- "$@" -DFULL=1 ;;\n'
-        '*) set -- "$@" -DFULL=0 ;;\nesac\nexec clang-22 "$@"\n'
-    )
-    broken.chmod(0o755)
-    (tree.parent / "clang++-broken").symlink_to(broken)
-    found = specialized(tree, compiler=str(broken))
+    cases = '*--version*) ;;\n*-flto=full*) set -- "$@" -DFULL=1 ;;\n*) set -- "$@" -DFULL=0 ;;'
+    found = specialized(tree, compiler=broken_compiler(tree.parent, cases))
     names = {name for name, text in found.problems.items() if text.startswith("wrong")}
     assert names == {"profile-full"}  # others with this link aren't tried
     assert "standard output differs" in found.problems["profile-full"]
@@ -239,8 +243,9 @@ def test_a_search(
         return [step for step in of.timeline if step[0].startswith("tune ")]
 
     shown: list[str] = []
-    more = specialize(settings(tree, budget=4), decisions, work, shown=shown.append)
-    again = specialize(settings(tree, budget=4), decisions, work)
+    budget = tries(found)[0][2] + 0.01  # one more, at least
+    more = specialize(settings(tree, budget=budget), decisions, work, shown=shown.append)
+    again = specialize(settings(tree, budget=budget), decisions, work)
     assert len(tries(found)) == 1 and tries(more)[:1] == tries(found)
     assert len(tries(more)) > 1 and tries(again) == tries(more)
     assert any("best 0.700" in text for text in shown)
@@ -248,6 +253,20 @@ def test_a_search(
         f"{one.name}{logs}" for one in more.tuned for logs in ("", ".decisions")
     }
     made_with(decisions, tree)
+
+
+def test_what_is_told_the_same_draws_the_same() -> None:
+    def drawn() -> list[Options]:
+        draws = Draws([UNROLLED.options])
+        found = []
+        for number in range(15):
+            found.append(draws.ask())
+            draws.tell(None if number % 4 == 3 else 1 - len(found[-1]) / 100)
+        return found
+
+    first_ones = drawn()
+    assert first_ones == drawn() and first_ones[0] == UNROLLED.options
+    assert len(set(first_ones)) > 10
 
 
 def test_a_search_without_a_link(
@@ -288,14 +307,8 @@ def test_a_search_that_finds_a_wrong_program(
         "extern char wrong[] __attribute__((weak));\n"
         + MAIN.replace("return argc", 'if (wrong) puts("other");\n  return argc')
     )
-    broken = tree.parent / "clang-broken"
-    broken.write_text(
-        '#!/bin/sh\ncase "$*" in\n*unroll-threshold=1200*main.o*) '
-        'set -- "$@" -Wl,--defsym=wrong=4096 ;;\nesac\nexec clang-22 "$@"\n'
-    )
-    broken.chmod(0o755)
-    (tree.parent / "clang++-broken").symlink_to(broken)
-    found = specialized(tree, compiler=str(broken), budget=0.01)
+    cases = '*unroll-threshold=1200*main.o*) set -- "$@" -Wl,--defsym=wrong=4096 ;;'
+    found = specialized(tree, compiler=broken_compiler(tree.parent, cases), budget=0.01)
     assert found.chosen.name == "profile-full" and found.wrong() == UNROLLED
     assert decisions_file.read(tree.parent / "app.decisions.wrong").recipe == UNROLLED
     assert (tree.parent / "work/trees" / UNROLLED.name / "app").is_file()

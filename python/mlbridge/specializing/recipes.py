@@ -23,6 +23,8 @@ _LEAN = {"inline-enable-cost-benefit-analysis": "false", "hot-callsite-threshold
 #: The parts of all counts, in millionths, beyond which blocks and functions are cold. LLVM's own is
 #: 999999, and makes larger programs that are no faster.
 _COLD = {"cold": "999000", "colder": "990000"}
+#: The fields of a recipe that are no flags.
+_TEXTS = {"link", "cold", "options"}
 #: A static function is known by the last part of its file's name, so that a profile serves for the
 #: same sources in another folder.
 _NAMES = "-static-func-full-module-prefix=false"
@@ -101,9 +103,6 @@ class Recipe(NamedTuple):
         if not known or flags != {bool}:
             raise ValueError(f"got {found!r:.80}")
         return recipe
-
-
-_TEXTS = {"link", "cold", "options"}
 
 
 def _listed(options: Mapping[str, str]) -> list[str]:

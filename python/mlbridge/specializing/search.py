@@ -545,15 +545,15 @@ class _Search:
                 made["problem"] = "more bytes than the build's own"
             elif what := self._differs(recipe, self._settings.runs):
                 made["problem"] = what
+                made["wrong"] = self._least_wrong(base, recipe).options
             else:
                 made["time"] = self._time_over(base, recipe)
         except Error as error:
             made["problem"] = str(error)
-        if made["problem"].startswith(WRONG):
-            made["wrong"] = self._least_wrong(base, recipe).options
-        else:
+        finally:
+            self._workspace.timeout = self._settings.timeout
+        if not made["wrong"]:
             self._workspace.remove(self._variant_of(recipe))
-        self._workspace.timeout = self._settings.timeout
         return made | {"seconds": time.monotonic() - begun}
 
     def _relink(self, base: Recipe, recipe: Recipe) -> Built:
@@ -581,10 +581,8 @@ class _Search:
         for command in settings.runs:
             seconds = 2 * _TRY * settings.seconds
             timing = self._workspace.time(variants, command, seconds, compared=not settings.check)
-            if what := timing.differences.get(recipe.name):
-                raise InvalidArgument(f"{WRONG}: `{command}`: {what}")
             if timing.differences:
-                raise InvalidArgument(f"`{command}` prints something else from run to run")
+                raise InvalidArgument(f"`{command}`: {', '.join(timing.differences.values())}")
             ratios.append(timing.ratios[recipe.name])
         over = combined(ratios)
         assert over, "there is a run"
