@@ -43,6 +43,18 @@ def test_setup_has_nothing_to_do_the_second_time_nor_for_a_part() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_setup_installs_what_developers_install() -> None:
+    """What one of the two lacks is missed only where nobody has installed it by hand."""
+    folder = ROOT / "tools/requirements"
+    installed = {
+        line.partition("#")[0].replace(" ", "")
+        for name in ("build", "run", "test", "docs")
+        for line in (folder / f"{name}.txt").read_text().splitlines()
+    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(project["optional-dependencies"]["dev"]) - installed == set()
+
+
 @pytest.mark.parametrize(
     ("arguments", "missing"),
     [
