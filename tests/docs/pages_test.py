@@ -21,7 +21,10 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 PAGES += PATHS[1:]
 PAGES += [
     ROOT / f"{at}/README.md"
-    for at in ("compat", "examples/sqlite", "examples/tiling", "compilers/gcc/settings")
+    for at in (
+        *("compat", "examples/sqlite", "examples/tiling", "compilers/gcc/settings"),
+        "compilers/llvm/multiversioning",
+    )
 ]
 
 

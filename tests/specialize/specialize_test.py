@@ -221,6 +221,19 @@ def test_a_wrong_program_is_reported_and_not_used(
     assert wrong.recipe == Recipe(True, link="full")
 
 
+def test_what_leads_is_made_for_the_processor(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("mlbridge.specializing.steps.processor", lambda compiler: "skylake")
+    clock({"profile-full": 0.8, "profile-full-for-skylake": 0.7})
+    found = specialized(tree)
+    assert found.chosen == Recipe(True, link="full", tune="skylake")
+    assert {"profile-full", "profile"} <= found.confirmed.keys(), "what each part gave"
+    words = decisions_file.read(tmp_path / "app.decisions").words()
+    assert "-mtune=skylake" in words and not any("-march" in word for word in words)
+    assert specialized(tree, levers=("profile", "link")).chosen == Recipe(True, link="full")
+
+
 UNROLLED = Recipe(True, link="full", options=(("unroll-threshold", "1200"),))
 
 
@@ -228,7 +241,7 @@ def test_a_search(
     tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = (("tail-dup-size", "8"),)
-    monkeypatch.setattr("mlbridge.specializing.search.FIRST", [UNROLLED.options, other])
+    monkeypatch.setattr("mlbridge.specializing.steps.FIRST", [UNROLLED.options, other])
     clock({"profile-full": 0.8, UNROLLED.name: 0.7})
     decisions, work = tree.parent / "app.decisions", tree.parent / "work"
     assert specialized(tree).chosen.name == "profile-full"
@@ -273,7 +286,7 @@ def test_a_search_without_a_link(
     tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best = UNROLLED._replace(link="")
-    monkeypatch.setattr("mlbridge.specializing.search.FIRST", [UNROLLED.options])
+    monkeypatch.setattr("mlbridge.specializing.steps.FIRST", [UNROLLED.options])
     monkeypatch.setattr(Workspace, "relink", None)  # options are in object files
     clock({"profile": 0.8, best.name: 0.7})
     found = specialized(tree, levers=("profile",), budget=0.01)
@@ -284,7 +297,7 @@ def test_a_search_without_a_link(
 def test_a_search_where_nothing_is_linked_again(
     tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlbridge.specializing.search.FIRST", [UNROLLED.options])
+    monkeypatch.setattr("mlbridge.specializing.steps.FIRST", [UNROLLED.options])
     clock({"profile-full": 0.8, UNROLLED.name: 0.7})
     make = MAKE.replace("$@ main.o src/count.o", "app main.o src/count.o\n\ttouch built")
     (tree / "Makefile").write_text(make.replace("app:", "built:"))
@@ -301,7 +314,7 @@ def test_a_search_that_finds_a_wrong_program(
     tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = (("tail-dup-size", "8"), *UNROLLED.options)
-    monkeypatch.setattr("mlbridge.specializing.search.FIRST", [both])
+    monkeypatch.setattr("mlbridge.specializing.steps.FIRST", [both])
     clock({"profile-full": 0.8})
     (tree / "main.c").write_text(
         "extern char wrong[] __attribute__((weak));\n"
@@ -528,13 +541,14 @@ def test_a_strangers_file_has_no_say_in_what_is_run(
 
 
 def test_every_recipe_is_read_back(tmp_path: Path) -> None:
-    for recipe in [Recipe(), *recipes(), UNROLLED]:
+    for recipe in [Recipe(), *recipes(), UNROLLED, Recipe(True, tune="atom", versions=True)]:
         content = {"recipe": recipe._asdict(), "compiler": "clang"}
         profile = b"\xfflprofi\x81" * recipe.profile
         decisions_file.write(tmp_path / "file", profile, content)
         assert decisions_file.read(tmp_path / "file").recipe == recipe
     for odd in (
         *({"link": "sometimes"}, {"profile": 1}, {"more": True}, {"options": 1}),
+        *({"tune": "znver5 -fplugin=x"}, {"tune": 1}),
         *({"options": [["load", "evil.so"]]}, {"options": [["unroll-threshold", "1 -load=x"]]}),
     ):
         content = {"recipe": {**Recipe()._asdict(), **odd}, "compiler": "clang"}

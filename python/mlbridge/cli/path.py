@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from .. import files
 from ..optimizations import OPTIMIZATIONS
 from .arguments import Parser
-from .common import DONE
+from .common import DONE, CommandError
 from .request import LLVM_VERSION, plugin_file
+
+MULTIVERSIONING = "multiversioning"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -18,7 +21,9 @@ def add_arguments(parser: Parser) -> None:
         "Prints the file of an optimization's compiler plugin, or of mlbridge_optimize for CMake.",
         'example:\n  opt-22 -load-pass-plugin="$(mlbridge path phase-ordering)" -passes=…',
     )
-    parser.add_argument("optimization", help=f"{', '.join(OPTIMIZATIONS)}; or cmake")
+    parser.add_argument(
+        "optimization", help=f"{', '.join(OPTIMIZATIONS)}, {MULTIVERSIONING}; or cmake"
+    )
     parser.option("--llvm N", LLVM_VERSION, type=int, default=22, choices=(22, 19))
 
 
@@ -26,6 +31,12 @@ def run(options: argparse.Namespace) -> int:
     """Print where the plugin is."""
     if options.optimization == "cmake":
         print(files.cmake_module())
+        return DONE
+    if options.optimization == MULTIVERSIONING:  # asks no model, so it is no optimization of these
+        file = files.plugin(MULTIVERSIONING)
+        if options.llvm != 22 or not os.path.isfile(file):
+            raise CommandError(f"it is for LLVM 22, and needs {files.extra('clang22')}")
+        print(file)
         return DONE
     print(plugin_file(options.optimization, llvm=options.llvm))
     return DONE

@@ -164,7 +164,7 @@ def show(found: Specialization, output: str) -> None:
         )
     for name, text in found.problems.items():
         print(f"left out: {name}: {printable(text)}")
-    for recipe in found.tuned:
+    for recipe in filter(lambda recipe: recipe.options, found.tuned):
         print(f"{recipe.name} has {' '.join(f'-{name}={value}' for name, value in recipe.options)}")
     for text in found.notes:
         print(f"note: {printable(text)}")

@@ -21,8 +21,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgument, NotFound, Unsupported
+from ..files import extra
 from ..outputs import replace_whole
-from .recipes import Recipe
+from .recipes import Recipe, plugin
 
 FORMAT, VERSION = "mlbridge-decisions", 1
 _MEMBER = "decisions.json"
@@ -53,7 +54,9 @@ class DecisionsFile(NamedTuple):
         return stated if re.fullmatch(r"clang(-\d+)?", stated) else "clang-22"
 
     def words(self) -> list[str]:
-        """What clang's command line has more."""
+        """What clang's command line has more. NotFound without the plugin that it needs."""
+        if self.recipe.versions and not os.path.isfile(plugin()):
+            raise NotFound(f"{self.path} needs a compiler plugin: {extra('clang22')}")
         return self.recipe.words(self.path)
 
 

@@ -7,6 +7,7 @@ Starts neither NumPy nor the extension, nor dataclasses: `mlbridge flags` uses i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -15,16 +16,20 @@ from .. import files
 from .options import Options, read
 
 #: What may be switched off: the profile itself, what it hasn't seen as without it, link-time
-#: optimization, cold functions for size, less inlining. Options are searched if there is a budget.
-LEVERS = ("profile", "partial", "link", "cold", "lean")
+#: optimization, cold functions for size, less inlining, instructions in the order and of the kind
+#: that this machine's processor likes, hot functions also for newer ones. Options are searched
+#: if there is a budget.
+LEVERS = ("profile", "partial", "link", "cold", "lean", "tune", "versions")
 #: With a profile LLVM weighs what inlining saves, and small programs that run all over grow by
 #: half. So a call that runs often is inlined up to a size instead; LLVM's own is 3000.
 _LEAN = {"inline-enable-cost-benefit-analysis": "false", "hot-callsite-threshold": "1000"}
 #: The parts of all counts, in millionths, beyond which blocks and functions are cold. LLVM's own is
 #: 999999, and makes larger programs that are no faster.
 _COLD = {"cold": "999000", "colder": "990000"}
+PLUGIN = "multiversioning"
 #: The fields of a recipe that are no flags.
-_TEXTS = {"link", "cold", "options"}
+_TEXTS = {"link", "cold", "tune", "options"}
+_PROCESSOR = re.compile(r"[a-z0-9][-a-z0-9._+]*", re.IGNORECASE)
 #: A static function is known by the last part of its file's name, so that a profile serves for the
 #: same sources in another folder.
 _NAMES = "-static-func-full-module-prefix=false"
@@ -40,6 +45,11 @@ class Recipe(NamedTuple):
     #: all counts, with "colder" beyond 99 %.
     cold: str = ""
     lean: bool = False  #: what runs often is inlined less
+    tune: str = (
+        ""  #: a processor for which code is scheduled and chosen; it runs on any of the target
+    )
+    #: Hot functions are there twice, the second time for x86-64-v3; the program asks which to run.
+    versions: bool = False
     #: Options of LLVM that a search has found, where code is made: in the link, if there is one.
     options: Options = ()
 
@@ -48,6 +58,7 @@ class Recipe(NamedTuple):
         """A name for tables and folders."""
         parts = ["profile"] * (self.profile and not self.partial) + ["partial"] * self.partial
         parts += [one for one in (self.link, self.cold) if one] + ["lean"] * self.lean
+        parts += ["versions"] * self.versions + [f"for-{self.tune}"] * bool(self.tune)
         if self.options:
             digest = blake2b(repr(self.options).encode(), digest_size=4).hexdigest()
             parts.append(f"tuned-{digest}")
@@ -60,6 +71,10 @@ class Recipe(NamedTuple):
             line += [f"-fprofile-use={profile}", *files.llvm_words(_NAMES)]
         if self.link:
             line += [f"-flto={self.link}", "-fuse-ld=lld"]
+        line += [f"-mtune={self.tune}"] * bool(self.tune)
+        if self.versions:
+            line += files.clang_words(plugin())
+            line += files.linker_words([plugin()], PLUGIN) if self.link else []
         early = {**(_LEAN if self.lean else {})}
         if self.cold:
             line += files.llvm_words("-pgo-cold-func-opt=minsize")
@@ -75,11 +90,12 @@ class Recipe(NamedTuple):
 
     def parts(self) -> list[Recipe]:
         """This recipe and those before it, each with one lever more: profile, link, cold, lean,
-        options."""
+        what the processor likes, options."""
         steps = [
             Recipe(self.profile, self.partial),
             Recipe(self.profile, self.partial, self.link),
-            self._replace(lean=False, options=()),
+            self._replace(lean=False, tune="", versions=False, options=()),
+            self._replace(tune="", versions=False, options=()),
             self._replace(options=()),
             self,
         ]
@@ -100,9 +116,15 @@ class Recipe(NamedTuple):
         recipe = cls(**found)._replace(options=read(found["options"]))
         flags = {type(getattr(recipe, name)) for name in cls._fields if name not in _TEXTS}
         known = recipe.link in ("", "full", "thin") and recipe.cold in ("", *_COLD)
+        known &= recipe.tune == "" or bool(_PROCESSOR.fullmatch(recipe.tune))
         if not known or flags != {bool}:
             raise ValueError(f"got {found!r:.80}")
         return recipe
+
+
+def plugin() -> str:
+    """The file of the plugin that makes versions, whether or not it is there."""
+    return files.plugin(PLUGIN)
 
 
 def _listed(options: Mapping[str, str]) -> list[str]:
@@ -127,6 +149,14 @@ def variations(recipe: Recipe, levers: Collection[str] = LEVERS) -> list[Recipe]
         *({"partial": True}, {"partial": True, "lean": True}),  # of these, next to nothing is cold
     ]
     return [recipe._replace(**one) for one in more if one.keys() <= set(levers)]
+
+
+def for_processor(recipe: Recipe, name: str, levers: Collection[str] = LEVERS) -> list[Recipe]:
+    """A recipe with what a processor does well; `name`: by which clang knows it, if it does."""
+    tunes = ["", name] if name and "tune" in levers else [""]
+    both = [False, True] if "versions" in levers and recipe.profile else [False]
+    made = [recipe._replace(versions=versions, tune=tune) for versions in both for tune in tunes]
+    return made[1:]
 
 
 def recipes(levers: Collection[str] = LEVERS) -> list[Recipe]:

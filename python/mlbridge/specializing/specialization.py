@@ -53,7 +53,8 @@ class Specialization:
     confirmed: dict[str, Measured] = field(default_factory=dict)  #: the winner and its parts, anew
     repeat: dict[str, Ratio] = field(default_factory=dict)  #: of each command: its time over itself
     chosen: Recipe = field(default_factory=Recipe)
-    tuned: list[Recipe] = field(default_factory=list)  #: that a search led to, or that are wrong
+    #: Recipes made of those that led: for the processor, by a search, or the wrong part of one.
+    tuned: list[Recipe] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: Steps, and of each the seconds since the first began and those that it took.
     timeline: list[tuple[str, float, float]] = field(default_factory=list)
@@ -91,7 +92,7 @@ class Specialization:
             "settings": settings,
             "bytes": self.bytes,
             "problems": self.problems,
-            "tuned": {recipe.name: recipe.options for recipe in self.tuned},
+            "tuned": {recipe.name: recipe.options for recipe in self.tuned if recipe.options},
             "raced": numbers(self.raced),
             "confirmed": numbers(self.confirmed),
             "repeat": {text: ratio.as_json() for text, ratio in self.repeat.items()},

@@ -1,0 +1,658 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The steps that find the recipe that is best for a program by its own runs."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .. import profdata
+from ..clock import LEAST_PAIRS
+from ..errors import Error, InvalidArgument
+from ..files import extra
+from ..process_runner import Output, Ran, run_tool
+from ..ratio import Ratio
+from ..workspace import BuildFailed, Built, Program, Variant, Workspace
+from .choosing import (
+    Measured,
+    choose,
+    combined,
+    contenders,
+    leaders,
+    noise_of,
+    surely,
+    time_of,
+)
+from .draws import Draws
+from .options import FIRST, read
+from .recipes import Recipe, first, for_processor, instrumented, plugin, recipes, variations
+from .specialization import WRONG, Settings, Specialization
+from .workplace import Workplace
+
+#: Seconds for each recipe and command in the first round and in that of the leaders, as parts of
+#: those of the confirmation.
+_ROUNDS = (0.1, 0.4)
+#: The links with which other levers are tried, if bytes don't matter; otherwise all are. As many of
+#: the best recipes are tried for the processor.
+_LINKS = 2
+#: And of a try of the search; how many of the best are measured for longer.
+_TRY, _BEST = 0.05, 3
+#: How often as long as usual a build or a run of a try may take.
+_SLOW = 10
+#: Time that more bytes must save to be worth a note.
+_WORTH = 0.01
+#: The longest time of what isn't slower.
+_NOT_SLOWER = 1.01
+NO_FILE = "no file"
+_BASELINE, _COUNTING = "none", "counting"
+_TIMEOUT = 60.0
+
+
+class Search:
+    """The steps of a specialization."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        place: Workplace,
+        version: str,
+        major: str,
+        shown: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._place = place
+        self._major = major
+        self._shown = shown
+        self._found = Specialization(settings, version)
+        program = Program(
+            name=settings.tree.resolve().name,
+            tree=settings.tree,
+            build=settings.build,
+            prepare=settings.prepare,
+            outputs=settings.outputs,
+            cflags=f"-{settings.level}" if settings.level else "",
+            linked=True,
+            variables=place.variables(major),
+        )
+        self._workspace = Workspace(
+            program, place.folder / "trees", place.compiler, settings.timeout
+        )
+
+    def profile_of(self, recipe: Recipe) -> Path:
+        """The merged profile of all runs, as the recipe needs it."""
+        return self._place.folder / f"{'partial' if recipe.partial else 'profile'}.profdata"
+
+    def run(self) -> Specialization:
+        """All of it."""
+        found = self._found
+        if "profile" in self._settings.levers:
+            profdata.must_have_runtime(self._settings.compiler)
+        if self._settings.budget:
+            Draws()  # here it says what it lacks, not in an hour
+        self._build(Recipe())
+        if self._settings.check:
+            self._place.step("check none", lambda: self._must_pass(Recipe()))
+        for command in self._commands:
+            self._place.step(f"try {command}", partial(self._try, command))
+            code = self._place.kept(f"try {command}")["results"]["exit code"]
+            if code != "0":
+                found.notes.append(f"`{command}` ends with {code}, in the build's own, too")
+                self._shown(found.notes[-1])
+        tried = [self._place.kept(f"try {command}")["results"] for command in self._commands]
+        for name in () if self._settings.check else self._settings.outputs:
+            if all(one[name] == NO_FILE for one in tried):
+                raise InvalidArgument(f"no run wrote the file {name}, which was to be compared")
+        if "profile" in self._settings.levers:
+            kept = "kept: " * self._place.has("profile")
+            self._shown(kept + self._place.step("profile", self._take_profile))
+        self._race()
+        self._tune()
+        tried = self._tried
+        best = choose(found.raced, tried, self._settings.objective)
+        if best is None:
+            reason = "is slower" if self._settings.objective == "bytes" else "has more bytes"
+            text = f"every recipe {reason}" if tried else "no recipe can be used"
+            found.notes.append(f"{text}, so nothing was confirmed")
+        else:
+            found.chosen = self._confirm(best)
+        self._say_what_more_bytes_give(tried)
+        found.timeline = self._place.timeline()
+        return found
+
+    @property
+    def _tried(self) -> list[Recipe]:
+        """All recipes that were measured on the runs."""
+        every = [*recipes(self._settings.levers), *self._found.tuned]
+        return [recipe for recipe in every if recipe.name in self._found.raced]
+
+    @property
+    def _commands(self) -> list[str]:
+        return [*self._settings.runs, *self._settings.confirm_runs]
+
+    # Builds
+
+    def _variant(self, name: str, words: Sequence[str]) -> Variant:
+        command = self._settings.compiler
+        return Variant(
+            name,
+            lambda _: self._place.compilers(command, words),
+            begin=self._place.forget_calls,
+        )
+
+    def _variant_of(self, recipe: Recipe) -> Variant:
+        # The recipe without levers, if it is measured, is a second build like the baseline.
+        return self._variant(recipe.name, recipe.words(str(self.profile_of(recipe))))
+
+    @property
+    def _baseline(self) -> Variant:
+        return self._variant(_BASELINE, ())
+
+    def _is_built(self, name: str) -> bool:
+        return (self._workspace.folder / name).is_dir()
+
+    def _build(self, recipe: Recipe) -> None:
+        """Build it, unless that was done and its tree is there."""
+        step = f"build {recipe.name}"
+        if not self._is_built(recipe.name):
+            self._place.forget(step)
+
+        def work() -> dict[str, Any]:
+            built = self._workspace.build(self._variant_of(recipe))
+            if not self._place.was_called():
+                raise BuildFailed(
+                    f"`{self._settings.build}` called no compiler by $CC, $CXX or a name such as "
+                    "cc or g++; have it take $CC: 'make CC=$CC'"
+                )
+            if built.old and recipe == Recipe() and not self._settings.prepare:
+                self._shown(
+                    f"{built.old} executables and shared objects were there before and not built "
+                    "again; if they matter, have --prepare clean the tree"
+                )
+            return {"bytes": {name: one.bytes for name, one in built.objects.items()},
+                    "seconds": round(built.seconds, 2)}  # fmt: skip
+
+        is_new = recipe.name not in self._found.bytes
+        kept = "kept: " * self._place.has(step)
+        made = self._place.step(step, work)
+        self._found.bytes[recipe.name] = sum(made["bytes"].values())
+        if not is_new:
+            return
+        self._shown(
+            f"{kept}built {recipe.name}: {self._found.bytes[recipe.name]} executable bytes, "
+            f"{made['seconds']:.1f} s"
+        )
+
+    def _is_usable(self, recipe: Recipe) -> bool:
+        """Whether it can be built, passes the check, and prints what the build's own does."""
+        problems = self._found.problems
+        if recipe != Recipe():
+            if text := self._place.step(f"problem {recipe.name}", lambda: self._problem(recipe)):
+                problems[recipe.name] = text
+                self._shown(f"{recipe.name} is left out: {text}")
+                return False
+            self._build(recipe)
+        return True
+
+    def _problem(self, recipe: Recipe) -> str:
+        try:
+            self._build(recipe)
+            built, usual = (
+                self._place.kept(f"build {r.name}")["bytes"] for r in (recipe, Recipe())
+            )
+            if missing := sorted(usual.keys() - built.keys()):
+                return f"the build leaves out {', '.join(missing[:3])}"
+            return self._differs(recipe, self._commands)
+        except Error as error:
+            return str(error)
+
+    def _differs(self, recipe: Recipe, commands: Sequence[str]) -> str:
+        """What the program does otherwise than the build's own."""
+        if self._settings.check:
+            try:
+                self._must_pass(recipe)
+            except InvalidArgument as error:
+                return f"{WRONG}: {error}"
+        for command in commands:
+            ran, files = self._workspace.run(self._variant_of(recipe), command)
+            kept = self._place.kept(f"try {command}")["results"]
+            if what := difference(kept, self._described(ran, files)):
+                return f"{WRONG}: `{command}`: {what}"
+        return ""
+
+    # Runs
+
+    def _described(self, ran: Ran, files: Mapping[str, Output | None]) -> dict[str, str]:
+        found = {"exit code": str(ran.code)}
+        if not self._settings.check:
+            found["standard output"] = ran.stdout.digest
+            found |= {name: one.digest if one else NO_FILE for name, one in files.items()}
+        return found
+
+    def _must_pass(self, recipe: Recipe) -> bool:
+        ran, _ = self._workspace.run(self._variant_of(recipe), self._settings.check)
+        if ran.code:
+            raise InvalidArgument(
+                f"the check `{self._settings.check}` ended with {ran.code}: {ran.reason}"
+            )
+        return True
+
+    def _try(self, command: str) -> dict[str, Any]:
+        """The results of a command; InvalidArgument if it can't be measured."""
+        tries, seconds = [], math.inf
+        for _ in range(2):
+            ran, files = self._workspace.run(self._baseline, command)
+            if ran.code < 0 or ran.code in (126, 127):
+                raise InvalidArgument(f"`{command}` ended with {ran.code}: {ran.reason}")
+            tries.append(self._described(ran, files))
+            seconds = min(seconds, ran.seconds)
+        if what := difference(*tries):
+            raise InvalidArgument(
+                f"`{command}`: {what} from run to run, so builds can't be told right or wrong by "
+                "it; have it print the same each time, or state a check"
+            )
+        self._shown(f"`{command}` takes {seconds:.3f} s")
+        return {"seconds": f"{seconds:.4f}", "results": tries[0]}
+
+    def _take_profile(self) -> str:
+        for continuous in (False, True):
+            raw = self._place.folder / "raw"
+            shutil.rmtree(raw, ignore_errors=True)
+            words = instrumented(str(raw), continuous=continuous)
+            variant = self._variant(_COUNTING, words)
+            try:
+                self._workspace.build(variant)
+            except BuildFailed as error:
+                raise BuildFailed(f"with -fprofile-generate: {error}") from None
+            shutil.rmtree(raw, ignore_errors=True)  # of programs that ran in the build
+            files, silent = [], []
+            for number, command in enumerate(self._settings.runs):
+                ran, _ = self._workspace.run(variant, command)
+                if ran.code < 0:
+                    self._shown(f"`{command}` ended with {ran.code} when it was counted")
+                written = [file for file in sorted(raw.glob("*.profraw")) if file.stat().st_size]
+                if not written:
+                    silent.append(command)
+                own = raw / f"run-{number}"
+                own.mkdir(parents=True)
+                files += [file.rename(own / file.name) for file in written]
+            shutil.rmtree(self._workspace.folder / _COUNTING, ignore_errors=True)
+            if not silent:
+                break
+        if silent and files:
+            self._shown(f"`{silent[0]}` wrote no profile; only what other runs do is known")
+        if not files:
+            raise InvalidArgument(
+                "no run wrote a profile: the build doesn't hand -fprofile-generate to its links "
+                "(have it link by $CC), or the runs start another program than was built"
+            )
+        tool = f"llvm-profdata-{self._major}"
+        whole = self.profile_of(Recipe(True))
+        profdata.merge(files, whole, tool)
+        counts = profdata.counts(whole, tool)
+        known = sum(one.max > 0 for one in counts.values())
+        if not known:
+            raise InvalidArgument("the profile is empty: no function of the program ran")
+        profdata.without_unused(whole, self.profile_of(Recipe(True, True)), tool)
+        return f"profiled the runs: {known} of {len(counts)} functions ran"
+
+    # Measuring
+
+    def _time(
+        self, stage: str, tried: Sequence[Recipe], command: str, seconds: float
+    ) -> dict[str, Any]:
+        names = " ".join(recipe.name for recipe in tried)
+
+        def work() -> dict[str, Any]:
+            for recipe in (Recipe(), *tried):
+                self._build(recipe)
+            variants = [self._variant_of(recipe) for recipe in tried if recipe != Recipe()]
+            if not variants:
+                variants = [self._second()]
+            try:
+                return self._timed(variants, command, seconds)
+            except InvalidArgument:  # one of them ends otherwise: each by itself says which
+                if len(variants) == 1:
+                    raise
+            found: dict[str, Any] = {"ratios": {}, "differences": {}}
+            for variant in variants:
+                try:
+                    alone = self._timed([variant], command, seconds)
+                except InvalidArgument as error:
+                    found["differences"][variant.name] = str(error)
+                    continue
+                for part in ("ratios", "differences"):
+                    found[part] |= alone[part]
+                found["repeat"] = alone["repeat"]
+            if "repeat" not in found:
+                raise InvalidArgument(f"`{command}` can't be timed: {found['differences']}")
+            return found
+
+        return self._place.step(f"{stage} {command}: {names}", work)
+
+    def _timed(self, variants: Sequence[Variant], command: str, seconds: float) -> dict[str, Any]:
+        return self._workspace.time(
+            [self._baseline, *variants],
+            command,
+            seconds * (len(variants) + 1),
+            compared=not self._settings.check,
+        ).as_json()
+
+    def _second(self) -> Variant:
+        """A copy of the baseline, which is compared with it if there is nothing else."""
+        second = self._variant("again", ())
+        if not self._is_built(second.name):
+            self._place.forget("build again")
+        self._place.step("build again", lambda: bool(self._workspace.build(second)))
+        return second
+
+    def _say_how_long(self, count: int) -> None:
+        """About, for so many recipes in the first rounds."""
+        settings, kept = self._settings, self._place.kept
+        one = [float(kept(f"try {command}")["seconds"]) for command in self._commands]
+        confirmed = 5 * len(settings.confirm_runs or settings.runs)
+        rounds = (_ROUNDS[0] * count + 4 * _ROUNDS[1]) * len(settings.runs) + confirmed
+        seconds = max(rounds * settings.seconds, 3 * LEAST_PAIRS * sum(one) * count)
+        minutes = math.ceil(seconds / 60)
+        self._shown(f"measuring takes about {minutes} minute{'s' * (minutes > 1)}")
+
+    def _measure(
+        self, stage: str, tried: Sequence[Recipe], commands: Iterable[str], seconds: float
+    ) -> dict[str, Measured]:
+        if not tried:
+            return {}
+        by_recipe: dict[str, dict[str, Ratio]] = {recipe.name: {} for recipe in tried}
+        for command in commands:
+            timing = self._time(stage, tried, command, seconds)
+            if what := timing["differences"].get(_BASELINE):
+                raise InvalidArgument(f"`{command}`: {what}; have it print the same each time")
+            repeat = Ratio.from_json(timing["repeat"])
+            self._found.repeat[command] = repeat
+            for recipe in tried:
+                name = recipe.name if recipe != Recipe() else "again"
+                if what := timing["differences"].get(name):
+                    self._found.problems[recipe.name] = f"{WRONG}: `{command}`: {what}"
+                elif name in timing["ratios"]:
+                    by_recipe[recipe.name][command] = Ratio.from_json(timing["ratios"][name])
+        usual = self._found.bytes[_BASELINE]
+        found = {}
+        for name, ratios in by_recipe.items():
+            if name in self._found.problems:
+                continue
+            size = self._found.bytes[name] / usual if usual else None
+            found[name] = Measured(size, combined(ratios.values()), ratios)
+        return found
+
+    def _race(self) -> None:
+        """Short for the first recipes, then for those with more levers and the best links; longer
+        for all that may be the best."""
+        settings, raced = self._settings, self._found.raced
+        short, long = (part * settings.seconds for part in _ROUNDS)
+        usable = [recipe for recipe in first(settings.levers) if self._is_usable(recipe)]
+        self._say_how_long(1 + 3 * len(usable))
+        raced |= self._measure("first", usable, settings.runs, short)
+        leading = [one for one in usable if one.name in raced]
+        if settings.objective == "time":  # else any of them may have few enough bytes
+            leading = sorted(leaders(raced, leading), key=lambda one: time_of(raced[one.name]))
+            del leading[_LINKS:]
+        more = [
+            recipe
+            for one in leading
+            for recipe in variations(one, settings.levers)
+            if self._is_usable(recipe)
+        ]
+        raced |= self._measure("more", more, settings.runs, short)
+        self._show(raced)
+        left = contenders(raced, [*usable, *more], settings.objective)
+        if len(left) > 1:
+            raced |= self._measure("leaders", left, settings.runs, long)
+            self._show({one.name: raced[one.name] for one in left if one.name in raced})
+        self._fit_processor([*usable, *more])
+        for name in self._found.problems:
+            raced.pop(name, None)
+
+    def _fit_processor(self, tried: Sequence[Recipe]) -> None:
+        """Measure those that may be the best beside the same for this machine's processor."""
+        found, settings = self._found, self._settings
+        known = [recipe for recipe in tried if recipe.name not in found.problems]
+        left = contenders(found.raced, known, settings.objective)
+        left = sorted(left, key=lambda one: time_of(found.raced[one.name]))[:_LINKS]
+        levers = set(settings.levers)
+        if self._major != "22" or not Path(plugin()).is_file():
+            if "versions" in levers:
+                needed = f"clang-22 and its plugin ({extra('clang22')})"
+                found.notes.append(f"versions for newer processors need {needed}")
+            levers.discard("versions")
+        name = processor(settings.compiler)
+        fitted = [more for one in left for more in for_processor(one, name, levers)]
+        found.tuned += fitted
+        usable = [recipe for recipe in fitted if self._is_usable(recipe)]
+        if usable:
+            beside = [recipe for recipe in left if recipe != Recipe()]
+            seconds = _ROUNDS[1] * settings.seconds
+            measured = self._measure("processor", [*beside, *usable], settings.runs, seconds)
+            found.raced |= measured
+            self._show(measured)
+
+    def _tune(self) -> None:
+        """Search for options of LLVM over the recipe that leads; measure the best for longer."""
+        settings, found = self._settings, self._found
+        if not settings.budget:
+            return
+        base = choose(found.raced, self._tried, settings.objective)
+        if base is None:
+            found.notes.append("nothing was searched, as no recipe will do")
+            return
+        self._build(base)
+        draws = Draws(FIRST)
+        right: dict[Recipe, float] = {}
+        wrong: list[set[tuple[str, str]]] = []
+        spent, number = 0.0, 0
+        while spent < settings.budget:
+            number += 1
+            recipe = base._replace(options=draws.ask())
+            if recipe == base or any(less <= set(recipe.options) for less in wrong):
+                draws.tell(1.0 if recipe == base else None)
+                spent += 1
+                continue
+            step = f"tune {number}: {recipe.name}"
+            one = self._place.step(step, partial(self._try_options, base, recipe))
+            spent += one["seconds"]
+            draws.tell(one["time"])
+            if one["time"]:
+                right[recipe] = one["time"]
+            elif one["wrong"]:
+                least = base._replace(options=read(one["wrong"]))
+                found.problems[least.name] = one["problem"]
+                found.tuned.append(least)
+                wrong.append(set(least.options))
+            said = f"{one['time']:.3f} of the time" if one["time"] else one["problem"]
+            self._shown(
+                f"{recipe.name}: {said}; best {min(right.values(), default=1.0):.3f}, "
+                f"{spent / 60:.1f} of {settings.budget / 60:g} minutes"
+            )
+        best = [recipe for recipe in sorted(right, key=right.__getitem__) if right[recipe] < 1]
+        found.tuned += best[:_BEST]
+        best = [recipe for recipe in best[:_BEST] if self._is_usable(recipe)]
+        if best:
+            beside = [base] if base != Recipe() else []
+            seconds = _ROUNDS[1] * settings.seconds
+            measured = self._measure("tuned", [*beside, *best], settings.runs, seconds)
+            found.raced |= measured
+            self._show(measured)
+        else:
+            found.notes.append("the search found no options that save time")
+        kept = {recipe.name for recipe in found.tuned}
+        for tree in self._workspace.folder.glob("*tuned-*"):
+            if tree.name.partition(".")[0] not in kept:
+                shutil.rmtree(tree, ignore_errors=True)
+
+    def _try_options(self, base: Recipe, recipe: Recipe) -> dict[str, Any]:
+        """The time over that of the recipe without these options, or what is the problem; the least
+        of the options that make a wrong program."""
+        begun = time.monotonic()
+        made: dict[str, Any] = {"time": None, "problem": "", "wrong": []}
+        usual = [self._place.kept(f"build {base.name}")["seconds"]]
+        usual += [float(self._place.kept(f"try {one}")["seconds"]) for one in self._settings.runs]
+        self._workspace.timeout = min(self._settings.timeout, _SLOW * (1 + max(usual)))
+        try:
+            built = self._relink(base, recipe)
+            if self._settings.objective != "time" and built.bytes > self._found.bytes[_BASELINE]:
+                made["problem"] = "more bytes than the build's own"
+            elif what := self._differs(recipe, self._settings.runs):
+                made["problem"] = what
+                made["wrong"] = self._least_wrong(base, recipe).options
+            else:
+                made["time"] = self._time_over(base, recipe)
+        except Error as error:
+            made["problem"] = str(error)
+        finally:
+            self._workspace.timeout = self._settings.timeout
+        if not made["wrong"]:
+            self._workspace.remove(self._variant_of(recipe))
+        return made | {"seconds": time.monotonic() - begun}
+
+    def _relink(self, base: Recipe, recipe: Recipe) -> Built:
+        """Build it, from the object files of the base if code is made in the link."""
+        variant, like = self._variant_of(recipe), self._variant_of(base)
+        linked = self._place.kept(f"build {base.name}")["bytes"].keys()
+
+        def does() -> bool:
+            same = self._variant("relinked", base.words(str(self.profile_of(base))))
+            try:
+                self._workspace.relink(same, like, linked)
+            except BuildFailed:
+                return False
+            finally:
+                self._workspace.remove(same)
+            return True
+
+        if recipe.link and self._place.step(f"relinks {base.name}", does):
+            return self._workspace.relink(variant, like, linked)
+        return self._workspace.build(variant)
+
+    def _time_over(self, base: Recipe, recipe: Recipe) -> float:
+        settings, variants = self._settings, [self._variant_of(one) for one in (base, recipe)]
+        ratios = []
+        for command in settings.runs:
+            seconds = 2 * _TRY * settings.seconds
+            timing = self._workspace.time(variants, command, seconds, compared=not settings.check)
+            if timing.differences:
+                raise InvalidArgument(f"`{command}`: {', '.join(timing.differences.values())}")
+            ratios.append(timing.ratios[recipe.name])
+        over = combined(ratios)
+        assert over, "there is a run"
+        return over.mean
+
+    def _least_wrong(self, base: Recipe, recipe: Recipe) -> Recipe:
+        """The recipe with one of these options that makes a wrong program, if one alone does. Its
+        tree stays."""
+        for option in recipe.options if len(recipe.options) > 1 else ():
+            one = base._replace(options=(option,))
+            what = ""
+            with contextlib.suppress(Error):
+                self._relink(base, one)
+                what = self._differs(one, self._settings.runs)
+            if what:
+                self._workspace.remove(self._variant_of(recipe))
+                return one
+            self._workspace.remove(self._variant_of(one))
+        return recipe
+
+    def _show(self, found: Mapping[str, Measured]) -> None:
+        for name, one in found.items():
+            self._shown(f"{name}: bytes {one.bytes:.3f}, time {one.time}")
+
+    def _confirm(self, best: Recipe) -> Recipe:
+        """The recipe that fresh measurements confirm: the best, or a part of it, or none."""
+        found, settings = self._found, self._settings
+        fresh = settings.confirm_runs
+        if not fresh:
+            found.notes.append(
+                "measured anew on the runs that decided; inputs that nothing was tuned on may gain "
+                "less: add --confirm-run"
+            )
+        others = [
+            recipe for recipe in (*best.parts(), *best.careful()) if recipe.name in found.raced
+        ]
+        tried = list(dict.fromkeys([*others, best]))
+        found.confirmed = self._measure("confirm", tried, fresh or settings.runs, settings.seconds)
+        known = [recipe for recipe in tried if recipe.name in found.confirmed]
+        passed = [one for one in known if self._is_gain(found.confirmed[one.name], len(known))]
+        chosen = choose(found.confirmed, passed, settings.objective) if passed else None
+        if chosen == Recipe():
+            found.notes.append(
+                f"a gain without a change: the same build takes {found.confirmed['none'].time} of "
+                "its own time, so something else than the code decides here"
+            )
+        if chosen is not None:
+            if best not in passed:
+                found.notes.append(f"{best.name} led on the runs, but is not confirmed")
+            return chosen
+        self._say_what_it_takes(best)
+        return Recipe()
+
+    def _say_what_more_bytes_give(self, tried: Sequence[Recipe]) -> None:
+        """A note if a larger program would be faster."""
+        found, raced = self._found, self._found.raced
+        if self._settings.objective != "time-at-no-more-bytes":
+            return
+        best = choose(raced, tried, "time")
+        now = time_of(raced[found.chosen.name]) if found.chosen.name in raced else 1.0
+        if best is None or best == found.chosen:
+            return
+        one = raced[best.name]
+        if one.time and (one.bytes or 1.0) > 1 and one.time.high < now - _WORTH:
+            found.notes.append(
+                f"with more bytes it would be faster: {best.name} takes {one.time} of the time on "
+                f"the runs, with {one.bytes:.3f} of the bytes; --objective time"
+            )
+
+    def _is_gain(self, one: Measured, count: int) -> bool:
+        """Whether it is better for certain; `count`: how many are asked."""
+        if one.time is None:
+            return False
+        noise = max((noise_of(ratio) for ratio in self._found.repeat.values()), default=1.0)
+        is_smaller = one.bytes is not None and one.bytes < 1
+        if self._settings.objective == "bytes":
+            return is_smaller and one.time.high <= _NOT_SLOWER
+        if self._settings.objective != "time" and one.bytes is not None and one.bytes > 1:
+            return False
+        return surely(one.time, count) * noise < 1
+
+    def _say_what_it_takes(self, best: Recipe) -> None:
+        """A note on why nothing is gained."""
+        one = self._found.confirmed.get(best.name)
+        if one is None or one.time is None:
+            self._found.notes.append("nothing could be confirmed")
+            return
+        text = f"no gain is certain: {best.name} takes {one.time} of the time"
+        gain, width = 1 - one.time.mean, one.time.high - one.time.mean
+        if 0 < gain < width:
+            longer = self._settings.seconds * (width / gain) ** 2
+            text += f"; if that is its mean, --time {math.ceil(longer)}s would tell"
+        self._found.notes.append(text)
+
+
+def processor(compiler: str) -> str:
+    """The name by which clang knows this machine's processor; "" if it doesn't."""
+    command = [compiler, "-###", "-mtune=native", "-c", "-x", "c", os.devnull]
+    said = run_tool(command, timeout=_TIMEOUT).stderr.text
+    found = re.search(r'"-tune-cpu" "([^"]+)"', said)
+    return found[1] if found and found[1] not in ("generic", "native") else ""
+
+
+def difference(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """The first result that is another one."""
+    for what, value in before.items():
+        if after.get(what) != value:
+            codes = f" is {after.get(what)}, not {value}" if what == "exit code" else " differs"
+            return f"{what}{codes}"
+    return ""
