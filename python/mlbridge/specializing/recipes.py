@@ -89,13 +89,14 @@ class Recipe(NamedTuple):
         return ["--start-no-unused-arguments", *line, *always, "--end-no-unused-arguments"]
 
     def parts(self) -> list[Recipe]:
-        """This recipe and those before it, each with one lever more: profile, link, cold, lean,
-        what the processor likes, options."""
+        """This recipe and those before it, each with one lever more: profile, link, tune, cold,
+        lean, versions, options."""
+        profile = Recipe(self.profile, self.partial)
+        link = profile._replace(link=self.link)
         steps = [
-            Recipe(self.profile, self.partial),
-            Recipe(self.profile, self.partial, self.link),
-            self._replace(lean=False, tune="", versions=False, options=()),
-            self._replace(tune="", versions=False, options=()),
+            *(profile, link, link._replace(tune=self.tune)),
+            self._replace(lean=False, versions=False, options=()),
+            self._replace(versions=False, options=()),
             self._replace(options=()),
             self,
         ]
@@ -105,7 +106,7 @@ class Recipe(NamedTuple):
         """The recipes like this one that are slower by less on what the profile has not seen."""
         if not self.profile or self.partial:
             return []
-        like = Recipe(True, True, self.link, lean=self.lean)
+        like = Recipe(True, True, self.link, lean=self.lean, tune=self.tune)
         return [*dict.fromkeys([like, like._replace(link="")])]
 
     @classmethod
@@ -149,14 +150,6 @@ def variations(recipe: Recipe, levers: Collection[str] = LEVERS) -> list[Recipe]
         *({"partial": True}, {"partial": True, "lean": True}),  # of these, next to nothing is cold
     ]
     return [recipe._replace(**one) for one in more if one.keys() <= set(levers)]
-
-
-def for_processor(recipe: Recipe, name: str, levers: Collection[str] = LEVERS) -> list[Recipe]:
-    """A recipe with what a processor does well; `name`: by which clang knows it, if it does."""
-    tunes = ["", name] if name and "tune" in levers else [""]
-    both = [False, True] if "versions" in levers and recipe.profile else [False]
-    made = [recipe._replace(versions=versions, tune=tune) for versions in both for tune in tunes]
-    return made[1:]
 
 
 def recipes(levers: Collection[str] = LEVERS) -> list[Recipe]:

@@ -33,7 +33,7 @@ from .choosing import (
 )
 from .draws import Draws
 from .options import FIRST, read
-from .recipes import Recipe, first, for_processor, instrumented, plugin, recipes, variations
+from .recipes import Recipe, first, instrumented, plugin, recipes, variations
 from .specialization import WRONG, Settings, Specialization
 from .workplace import Workplace
 
@@ -41,8 +41,11 @@ from .workplace import Workplace
 #: those of the confirmation.
 _ROUNDS = (0.1, 0.4)
 #: The links with which other levers are tried, if bytes don't matter; otherwise all are. As many of
-#: the best recipes are tried for the processor.
+#: the fastest recipes are tried with versions.
 _LINKS = 2
+#: The time of what is nearly as fast.
+_NEARLY = 1.04
+_UNKNOWN = Measured()
 #: And of a try of the search; how many of the best are measured for longer.
 _TRY, _BEST = 0.05, 3
 #: How often as long as usual a build or a run of a try may take.
@@ -395,49 +398,68 @@ class Search:
         for all that may be the best."""
         settings, raced = self._settings, self._found.raced
         short, long = (part * settings.seconds for part in _ROUNDS)
-        usable = [recipe for recipe in first(settings.levers) if self._is_usable(recipe)]
+        usable = [recipe for recipe in self._firsts() if self._is_usable(recipe)]
         self._say_how_long(1 + 3 * len(usable))
         raced |= self._measure("first", usable, settings.runs, short)
-        leading = [one for one in usable if one.name in raced]
+        best: dict[str, Recipe] = {}  # of each link
+        for one in sorted(usable, key=lambda one: time_of(raced.get(one.name, _UNKNOWN))):
+            if one.name in raced:
+                best.setdefault(one.link, one)
+        leading = list(best.values())
         if settings.objective == "time":  # else any of them may have few enough bytes
-            leading = sorted(leaders(raced, leading), key=lambda one: time_of(raced[one.name]))
-            del leading[_LINKS:]
-        more = [
-            recipe
-            for one in leading
-            for recipe in variations(one, settings.levers)
-            if self._is_usable(recipe)
-        ]
+            leading = leaders(raced, leading)[:_LINKS]
+        more = self._usable_more(
+            recipe for one in leading for recipe in variations(one, settings.levers)
+        )
         raced |= self._measure("more", more, settings.runs, short)
         self._show(raced)
         left = contenders(raced, [*usable, *more], settings.objective)
         if len(left) > 1:
             raced |= self._measure("leaders", left, settings.runs, long)
             self._show({one.name: raced[one.name] for one in left if one.name in raced})
-        self._fit_processor([*usable, *more])
+        self._make_versions([*usable, *more])
         for name in self._found.problems:
             raced.pop(name, None)
 
-    def _fit_processor(self, tried: Sequence[Recipe]) -> None:
-        """Measure those that may be the best beside the same for this machine's processor."""
+    def _firsts(self) -> list[Recipe]:
+        """The recipes that tell which link is best, and whether the processor's code is."""
+        found = first(self._settings.levers)
+        name = "tune" in self._settings.levers and processor(self._settings.compiler)
+        if name:
+            tuned = [one._replace(tune=name) for one in found]
+            self._found.tuned += tuned
+            found += tuned
+        return found
+
+    def _usable_more(self, recipes_: Iterable[Recipe]) -> list[Recipe]:
+        """Those of the recipes that can be used; all of them are known from here on."""
+        known = [*recipes(self._settings.levers), *self._found.tuned]
+        more = [one for one in dict.fromkeys(recipes_) if one.name not in self._found.raced]
+        self._found.tuned += [one for one in more if one not in known]
+        return [recipe for recipe in more if self._is_usable(recipe)]
+
+    def _make_versions(self, tried: Sequence[Recipe]) -> None:
+        """Measure the fastest recipes, and the smallest of those that are nearly as fast, beside
+        the same with versions for newer processors."""
         found, settings = self._found, self._settings
-        known = [recipe for recipe in tried if recipe.name not in found.problems]
-        left = contenders(found.raced, known, settings.objective)
-        left = sorted(left, key=lambda one: time_of(found.raced[one.name]))[:_LINKS]
-        levers = set(settings.levers)
+        if not {"profile", "versions"} <= set(settings.levers):
+            return
         if self._major != "22" or not Path(plugin()).is_file():
-            if "versions" in levers:
-                needed = f"clang-22 and its plugin ({extra('clang22')})"
-                found.notes.append(f"versions for newer processors need {needed}")
-            levers.discard("versions")
-        name = processor(settings.compiler)
-        fitted = [more for one in left for more in for_processor(one, name, levers)]
-        found.tuned += fitted
-        usable = [recipe for recipe in fitted if self._is_usable(recipe)]
-        if usable:
-            beside = [recipe for recipe in left if recipe != Recipe()]
+            found.notes.append(
+                f"no versions were made: they need clang-22 and its plugin ({extra('clang22')})"
+            )
+            return
+        there = [one for one in tried if one.profile and one.name not in found.problems]
+        there.sort(key=lambda one: time_of(found.raced[one.name]))
+        limit = _NEARLY * time_of(found.raced[there[0].name]) if there else 0.0
+        near = [one for one in there if time_of(found.raced[one.name]) <= limit]
+        fastest = contenders(found.raced, there, settings.objective)
+        smallest = sorted(near, key=lambda one: found.raced[one.name].bytes or 1.0)
+        beside = list(dict.fromkeys([*fastest[:_LINKS], *smallest[:1]]))
+        made = self._usable_more(one._replace(versions=True) for one in beside)
+        if made:
             seconds = _ROUNDS[1] * settings.seconds
-            measured = self._measure("processor", [*beside, *usable], settings.runs, seconds)
+            measured = self._measure("versions", [*beside, *made], settings.runs, seconds)
             found.raced |= measured
             self._show(measured)
 
