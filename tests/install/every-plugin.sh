@@ -30,6 +30,7 @@ for name in loop-distribution polly-tiling; do
   flags=$(mlbridge flags $name --require)
   clang-22 $flags -O3 -c loops.c
 done
+clang-22 -Xclang -fpass-plugin="$(mlbridge path multiversioning)" -O3 -c loops.c
 if [ "${1-}" != --without-gcc ]; then
   flags=$(mlbridge flags gcc-settings --require)
   gcc-12 $flags -O2 -c loops.c

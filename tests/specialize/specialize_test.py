@@ -236,6 +236,29 @@ def test_what_leads_is_made_for_the_processor(
     assert specialized(tree, levers=("profile", "link")).chosen == Recipe(True, link="full")
 
 
+def test_versions_for_newer_processors(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clock({"profile-full": 0.8, "profile-full-versions": 0.7})
+    levers = ("profile", "link", "versions")
+    found = specialized(tree, levers=levers)
+    assert found.chosen == Recipe(True, link="full", versions=True)
+    assert {"profile-full", "profile"} <= found.confirmed.keys(), "what each part gave"
+    file = tmp_path / "app.decisions"
+    assert b"x86_64_v3" in made_with(file, tree)
+    run = ["qemu-x86_64", "-cpu", "Nehalem", "./app", "bananas"]
+    old = subprocess.run(run, cwd=tree, capture_output=True, timeout=60)
+    new = subprocess.run(run[3:], cwd=tree, capture_output=True, timeout=60)
+    assert (old.returncode, old.stdout) == (new.returncode, new.stdout)
+    monkeypatch.setattr("mlbridge.files.plugin", lambda name: str(tmp_path / name))
+    with pytest.raises(NotFound, match="clang22"):
+        decisions_file.read(file).words()
+    for made in (*tree.rglob("*.o"), tree / "app"):
+        made.unlink()
+    found = specialized(tree, levers=levers)
+    assert found.chosen == Recipe(True, link="full") and "no versions were made" in found.notes[0]
+
+
 UNROLLED = Recipe(True, link="full", options=(("unroll-threshold", "1200"),))
 
 
