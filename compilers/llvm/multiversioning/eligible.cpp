@@ -39,7 +39,7 @@ StringRef whyNot(const llvm::Function &F) {
       return "its attributes";
   if (F.hasComdat() && !F.isWeakForLinker())
     return "its comdat";
-  if (F.isVarArg() || F.hasSection() || F.hasPrefixData() || F.hasPrologueData())
+  if (F.isVarArg() || F.hasSection() || F.hasPrefixData() || F.hasPrologueData() || F.hasGC())
     return "what it is";
   const CallingConv::ID Convention = F.getCallingConv();
   if (Convention != CallingConv::C && Convention != CallingConv::Fast)

@@ -96,6 +96,9 @@ Processor::Processor(Module &M) {
                              ConstantInt::get(Byte, State::Unknown), Name);
   Known->setVisibility(GlobalValue::HiddenVisibility);
   Known->setDSOLocal(true);
+  GlobalValue::SanitizerMetadata Unchecked; // no object of the program's
+  Unchecked.NoAddress = Unchecked.NoHWAddress = true;
+  Known->setSanitizerMetadata(Unchecked);
   auto *const Ask = llvm::Function::Create(FunctionType::get(Type::getVoidTy(Context), false),
                                            GlobalValue::InternalLinkage, AskName, M);
   Ask->addFnAttr(Attribute::NoUnwind);

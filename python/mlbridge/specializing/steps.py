@@ -432,7 +432,7 @@ class Search:
         return found
 
     def _usable_more(self, recipes_: Iterable[Recipe]) -> list[Recipe]:
-        """Those of the recipes that can be used; all of them are known from here on."""
+        """Make recipes known, and build those that can be used."""
         known = [*recipes(self._settings.levers), *self._found.tuned]
         more = [one for one in dict.fromkeys(recipes_) if one.name not in self._found.raced]
         self._found.tuned += [one for one in more if one not in known]
