@@ -456,7 +456,11 @@ class Search:
         fastest = contenders(found.raced, there, settings.objective)
         smallest = sorted(near, key=lambda one: found.raced[one.name].bytes or 1.0)
         beside = list(dict.fromkeys([*fastest[:_LINKS], *smallest[:1]]))
-        made = self._usable_more(one._replace(versions=True) for one in beside)
+        made = self._usable_more(
+            one._replace(versions=True, tune=tune)  # tuned code may be larger
+            for one in beside
+            for tune in sorted({one.tune, ""})
+        )
         if made:
             seconds = _ROUNDS[1] * settings.seconds
             measured = self._measure("versions", [*beside, *made], settings.runs, seconds)
