@@ -29,6 +29,7 @@ FILES = {f"_{name}": files for name, files in plugins().items()} | {
     }
 }
 FILES["_gcc12"] |= {"plugins/libmlbridge-c.so.0"}
+FILES["_llvm22"] |= {"plugins/mlbridge-multiversioning.so"}  # which asks no model
 
 
 @dataclass
