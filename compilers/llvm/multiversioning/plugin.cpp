@@ -186,8 +186,13 @@ public:
         continue;
       for (Instruction &I : instructions(F))
         if (auto *const Call = dyn_cast<CallBase>(&I))
-          if (llvm::Function *const Version = Call->getCalledFunction())
-            (kindOf(*Version) == IsWide ? Wide : Base)[&F] = Version;
+          if (llvm::Function *const Called = Call->getCalledFunction()) {
+            // Sanitizers and profilers have added calls of their own.
+            if (const StringRef Kind = kindOf(*Called); Kind == IsWide)
+              Wide[&F] = Called;
+            else if (Kind == IsBase)
+              Base[&F] = Called;
+          }
     }
     if (Wide.empty())
       return PreservedAnalyses::all();

@@ -8,11 +8,10 @@ import os
 
 from .. import files
 from ..optimizations import OPTIMIZATIONS
+from ..specializing.recipes import PLUGIN, plugin
 from .arguments import Parser
-from .common import DONE, CommandError
+from .common import DONE, CommandError, UsageError
 from .request import LLVM_VERSION, plugin_file
-
-MULTIVERSIONING = "multiversioning"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -21,9 +20,7 @@ def add_arguments(parser: Parser) -> None:
         "Prints the file of an optimization's compiler plugin, or of mlbridge_optimize for CMake.",
         'example:\n  opt-22 -load-pass-plugin="$(mlbridge path phase-ordering)" -passes=…',
     )
-    parser.add_argument(
-        "optimization", help=f"{', '.join(OPTIMIZATIONS)}, {MULTIVERSIONING}; or cmake"
-    )
+    parser.add_argument("optimization", help=f"{', '.join(OPTIMIZATIONS)}, {PLUGIN}; or cmake")
     parser.option("--llvm N", LLVM_VERSION, type=int, default=22, choices=(22, 19))
 
 
@@ -32,11 +29,14 @@ def run(options: argparse.Namespace) -> int:
     if options.optimization == "cmake":
         print(files.cmake_module())
         return DONE
-    if options.optimization == MULTIVERSIONING:  # asks no model, so it is no optimization of these
-        file = files.plugin(MULTIVERSIONING)
-        if options.llvm != 22 or not os.path.isfile(file):
-            raise CommandError(f"it is for LLVM 22, and needs {files.extra('clang22')}")
-        print(file)
+    if options.optimization == PLUGIN:  # asks no model, so it is no optimization of these
+        if options.llvm != 22:
+            raise UsageError(f"{PLUGIN} has no plugin for LLVM {options.llvm}; it has one for 22")
+        if not os.path.isfile(plugin()):
+            raise CommandError(
+                f"the compiler plugin is not there ({plugin()}): {files.extra('clang22')}"
+            )
+        print(plugin())
         return DONE
     print(plugin_file(options.optimization, llvm=options.llvm))
     return DONE

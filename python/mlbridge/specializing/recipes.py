@@ -26,6 +26,7 @@ _LEAN = {"inline-enable-cost-benefit-analysis": "false", "hot-callsite-threshold
 #: The parts of all counts, in millionths, beyond which blocks and functions are cold. LLVM's own is
 #: 999999, and makes larger programs that are no faster.
 _COLD = {"cold": "999000", "colder": "990000"}
+#: The compiler plugin that makes versions.
 PLUGIN = "multiversioning"
 #: The fields of a recipe that are no flags.
 _TEXTS = {"link", "cold", "tune", "options"}
@@ -45,9 +46,7 @@ class Recipe(NamedTuple):
     #: all counts, with "colder" beyond 99 %.
     cold: str = ""
     lean: bool = False  #: what runs often is inlined less
-    tune: str = (
-        ""  #: a processor for which code is scheduled and chosen; it runs on any of the target
-    )
+    tune: str = ""  #: the processor that -mtune names; the program runs on others of its kind, too
     #: Hot functions are there twice, the second time for x86-64-v3; the program asks which to run.
     versions: bool = False
     #: Options of LLVM that a search has found, where code is made: in the link, if there is one.

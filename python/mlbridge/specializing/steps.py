@@ -431,10 +431,10 @@ class Search:
             found += tuned
         return found
 
-    def _usable_more(self, recipes_: Iterable[Recipe]) -> list[Recipe]:
+    def _usable_more(self, wanted: Iterable[Recipe]) -> list[Recipe]:
         """Make recipes known, and build those that can be used."""
         known = [*recipes(self._settings.levers), *self._found.tuned]
-        more = [one for one in dict.fromkeys(recipes_) if one.name not in self._found.raced]
+        more = [one for one in dict.fromkeys(wanted) if one.name not in self._found.raced]
         self._found.tuned += [one for one in more if one not in known]
         return [recipe for recipe in more if self._is_usable(recipe)]
 

@@ -200,7 +200,23 @@ def test_control_flow_integrity_knows_the_functions(
     words = ("-O3", f"-fprofile-use={profile}", *strict, *files.clang_words(PLUGIN))
     output_of("clang++-22", *words, *LINKS["full"], *sources, "-o", tmp_path / "made")
     output_of("clang++-22", "-O3", *sources, "-o", tmp_path / "usual")
+    assert "x86_64_v3" in output_of("nm", tmp_path / "made")
     assert output_of(tmp_path / "made", "900") == output_of(tmp_path / "usual", "900")
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("checked", ["-fsanitize=thread", "-fsanitize=address", "-pg"])
+def test_what_a_compiler_adds_to_functions(
+    sources: list[Path], profile: Path, checked: str, link: str, tmp_path: Path
+) -> None:
+    """A function that chooses calls more than its versions then, also where files are merged."""
+    words = ("-O3", f"-fprofile-use={profile}", checked, *files.clang_words(PLUGIN))
+    flags = (*LINKS[link], "-Wno-unused-command-line-argument")
+    output_of("clang++-22", *words, *flags, *sources, "-o", tmp_path / "made")
+    output_of("clang++-22", "-O3", *sources, "-o", tmp_path / "usual")
+    assert "x86_64_v3" in output_of("nm", tmp_path / "made")
+    made = output_of(tmp_path / "made", "900", folder=tmp_path)
+    assert made == output_of(tmp_path / "usual", "900")
 
 
 LEFT = """
@@ -263,21 +279,28 @@ def test_what_cannot_be_there_twice_is_left_alone(tmp_path: Path) -> None:
     output_of("qemu-x86_64", "-cpu", "Nehalem", tmp_path / "made")
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [("-O3",), ("-O3", "PROFILE", "-march=x86-64-v3"), ("-Oz", "PROFILE"), ("-O1", "PROFILE"),
-     ("-O3", "PROFILE", "--target=aarch64-linux-gnu"), ("-O3", "PROFILE", "-mno-sse2"),
-     ("-O3", "PROFILE", "-m32")],
-)  # fmt: skip
-def test_the_object_file_is_the_usual_one(
-    sources: list[Path], profile: Path, flags: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_the_object_file_is_the_usual_one(tmp_path: Path) -> None:
     """Without a profile, for size, and for other processors."""
     source = tmp_path / "plain.c"
-    source.write_text("int a[99];void f(int n){for(int i=0;i<99;++i)a[i]+=n;}\n")
-    words = [f"-fprofile-use={profile}" if word == "PROFILE" else word for word in flags]
-    made = []
-    for load in ([], files.clang_words(PLUGIN)):
-        output_of("clang-22", *words, *load, "-c", source, "-o", tmp_path / "made.o")
-        made.append((tmp_path / "made.o").read_bytes())
-    assert made[0] == made[1]
+    source.write_text(
+        "int a[99]; void f(int n) { for (int i = 0; i < 99; ++i) a[i] += n; }\n"
+        "int main(void) { for (int n = 0; n < 999; ++n) f(n); return 0; }\n"
+    )
+    counting = ("-O3", f"-fprofile-generate={tmp_path / 'counts'}")
+    output_of("clang-22", *counting, source, "-o", tmp_path / "counting")
+    profile = f"-fprofile-use={profile_of(tmp_path / 'counting')}"
+    made = tmp_path / "made.o"
+
+    def is_usual(*flags: str) -> bool:
+        contents = []
+        for load in ([], files.clang_words(PLUGIN)):
+            output_of("clang-22", *flags, *load, "-c", source, "-o", made)
+            contents.append(made.read_bytes())
+        return contents[0] == contents[1]
+
+    assert not is_usual("-O3", profile) and not is_usual("-O2", profile)
+    assert is_usual("-O3")
+    for level in ("-O1", "-Os", "-Oz"):
+        assert is_usual(level, profile)
+    for target in ("-march=x86-64-v3", "--target=aarch64-linux-gnu", "-mno-sse2", "-m32"):
+        assert is_usual("-O3", profile, target)
