@@ -100,14 +100,20 @@ Processor::Processor(Module &M) {
   Unchecked.NoAddress = Unchecked.NoHWAddress = true;
   Known->setSanitizerMetadata(Unchecked);
   auto *const Ask = llvm::Function::Create(FunctionType::get(Type::getVoidTy(Context), false),
-                                           GlobalValue::InternalLinkage, AskName, M);
+                                           GlobalValue::LinkOnceODRLinkage, AskName, M);
+  Ask->setVisibility(GlobalValue::HiddenVisibility);
+  Ask->setDSOLocal(true);
+  // The linker keeps one of the variable, the function and its entry among the constructors.
+  Comdat *const Group = M.getOrInsertComdat(Name);
+  Known->setComdat(Group);
+  Ask->setComdat(Group);
   Ask->addFnAttr(Attribute::NoUnwind);
   Ask->addFnAttr(Attribute::MinSize);
   Ask->addFnAttr(Attribute::OptimizeForSize);
   Ask->addFnAttr(Attribute::Cold);
   Ask->addFnAttr(Attribute::NoInline);
   Asking(*Ask, *Known).emit();
-  appendToGlobalCtors(M, Ask, /*Priority=*/1);
+  appendToGlobalCtors(M, Ask, /*Priority=*/1, Known);
 }
 
 Value *Processor::has(IRBuilder<> &Code) const {

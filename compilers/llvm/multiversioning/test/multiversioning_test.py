@@ -148,6 +148,7 @@ def test_a_program_runs_on_any_processor(
     names = output_of("nm", made)
     assert re.search(r"t .*scale.*\.x86_64_v3", names)
     assert re.search(r"scale.*\.x86_64$", names, re.M)
+    assert names.count("mlbridge_ask_x86_64_v3") == 1
     if "-g" in more:
         assert "No errors" in output_of("llvm-dwarfdump-22", "--verify", made)
 
@@ -231,6 +232,7 @@ int numbers[64];
 #define LOOP for (int i = 0; i < 64; ++i) numbers[i] = numbers[i] * 3 + n;
 #define KEPT __attribute__((noinline))
 KEPT void fine(int n) { LOOP }
+KEPT void seldom(int n) { LOOP }
 KEPT void labels(int n) { static void *to[] = {&&a, &&b}; goto *to[n & 1];
   a: LOOP return;
   b: cold = n; }
@@ -246,9 +248,10 @@ KEPT __attribute__((weak)) void weak(int n) { LOOP }
 int main(void) {
   Large one = {{1, 2, 3}};
   for (int n = 0; n < 3000; ++n) {
-    fine(n); labels(n); many(n, n); large(one, n); small(n); placed(n);
+    fine(n); labels(n); labels(n + 1); many(n, n); large(one, n); small(n); placed(n);
     jumps(n); assembles(n); weak(n);
     if (__builtin_cpu_supports("avx2")) stated(n);
+    if (n % 4 == 0) seldom(n);
   }
   return numbers[5] == 1;
 }
