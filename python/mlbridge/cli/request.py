@@ -396,6 +396,12 @@ def decisions_of(options: argparse.Namespace) -> DecisionsFile | None:
             f"{compiler} is {said!r}",
             file=sys.stderr,
         )
+    if found.other_plugin:
+        print(
+            f"mlbridge: {options.decisions} was measured with another build of the plugin that "
+            "makes versions of hot loops, so the program may be another",
+            file=sys.stderr,
+        )
     return found
 
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ..files import extra
 from ..outputs import replace_whole
-from .recipes import Recipe, plugin
+from .recipes import Recipe, plugin, plugin_digest
 
 FORMAT, VERSION = "mlbridge-decisions", 1
 _MEMBER = "decisions.json"
@@ -53,6 +53,12 @@ class DecisionsFile(NamedTuple):
         stated = str(self.content.get("settings", {}).get("compiler", ""))
         return stated if re.fullmatch(r"clang(-\d+)?", stated) else "clang-22"
 
+    @property
+    def other_plugin(self) -> bool:
+        """Whether it was made with another build of the plugin that makes versions."""
+        known = ("", self.content.get("plugin"))
+        return self.recipe.versions and plugin_digest() not in known
+
     def words(self) -> list[str]:
         """What clang's command line has more. NotFound without the plugin that it needs."""
         if self.recipe.versions and not os.path.isfile(plugin()):
@@ -68,7 +74,13 @@ def write(path: str | os.PathLike[str], profile: bytes, content: Mapping[str, An
     with zipfile.ZipFile(archive, "a", zipfile.ZIP_DEFLATED) as made:
         entry = zipfile.ZipInfo(_MEMBER, _EPOCH)
         entry.compress_type = zipfile.ZIP_DEFLATED
-        whole = {"format": FORMAT, "version": VERSION, "profile": _described(profile), **content}
+        whole = {
+            "format": FORMAT,
+            "version": VERSION,
+            "profile": _described(profile),
+            "plugin": plugin_digest(),
+            **content,
+        }
         text = json.dumps(whole, indent=1)
         made.writestr(entry, text + "\n")
     replace_whole(path, archive.getvalue(), mode=0o644)

@@ -127,6 +127,15 @@ def plugin() -> str:
     return files.plugin(PLUGIN)
 
 
+def plugin_digest() -> str:
+    """A hash of that file; "" if it isn't there."""
+    try:
+        with open(plugin(), "rb") as file:
+            return blake2b(file.read(), digest_size=20).hexdigest()
+    except OSError:
+        return ""
+
+
 def _listed(options: Mapping[str, str]) -> list[str]:
     return [f"-{name}={value}" for name, value in options.items()]
 
