@@ -10,13 +10,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from .errors import NotFound, Unavailable
-from .process_runner import run_tool
+from .archives import PACKING, packed, unpack
+from .errors import Unavailable
 from .trials import Options, Trial, evaluate
 from .validation import Comparison, Report, compare_builds, report_of, steps
 from .workspace import PLAIN, Program, Variant, Workspace
-
-_COPYING = 600.0  # seconds for an archive of a tree
 
 
 def validate(
@@ -42,8 +40,8 @@ def validate(
     def trials() -> Iterator[Trial]:
         for number, program in enumerate(programs):
             most = steps([program], repeat, True) * timeout + time * len(program.runs)
-            content = pickle.dumps((program, _packed(program.tree)))
-            yield Trial(str(number), content, limit=most + 4 * _COPYING)
+            content = pickle.dumps((program, packed(program.tree)))
+            yield Trial(str(number), content, limit=most + 4 * PACKING)
 
     function = partial(
         _compared,
@@ -71,16 +69,6 @@ def validate(
     return report_of(compared, never_larger)
 
 
-def _packed(tree: Path) -> bytes:
-    """A source tree as an archive."""
-    if not tree.is_dir():
-        raise NotFound(f"{tree} is no folder; expected a source tree")
-    with tempfile.TemporaryDirectory(prefix="mlbridge-validate-") as folder:
-        archive = Path(folder) / "tree.tar.gz"
-        run_tool(["tar", "-C", str(tree), "-czf", str(archive), "."], timeout=_COPYING)
-        return archive.read_bytes()
-
-
 def _compared(
     trial: Trial,
     variants: tuple[Variant, Variant],
@@ -94,10 +82,7 @@ def _compared(
     with tempfile.TemporaryDirectory(
         prefix="mlbridge-validate-", ignore_cleanup_errors=True
     ) as folder:
-        tree, file = Path(folder, "source"), Path(folder, "tree.tar.gz")
-        tree.mkdir()
-        file.write_bytes(archive)
-        run_tool(["tar", "-C", str(tree), "-xzf", str(file)], timeout=_COPYING)
-        work = Path(folder, "work")
+        tree, work = Path(folder, "source"), Path(folder, "work")
+        unpack(archive, tree)
         workspace = Workspace(replace(program, tree=tree), work, compiler, timeout)
         return compare_builds(workspace, variants, repeat, time, lambda _: None)

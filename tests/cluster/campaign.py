@@ -25,6 +25,7 @@ from mlbridge import DeadlineExceeded, NotFound, Unavailable, candidates, corpus
 from mlbridge.candidates import Candidate
 from mlbridge.corpus import adding
 from mlbridge.errors import InternalError
+from mlbridge.specializing import decisions_file
 from mlbridge.trials import Options, Trial, evaluate
 
 LISTED = [
@@ -34,6 +35,19 @@ LISTED = [
 PROGRAM = (
     "int f{n}(const char *a, int n) {{ int s = {n}; while (*a && n--) s ^= *a++; return s; }}\n"
 )
+COUNT = """\
+#include <stdio.h>
+#include <stdlib.h>
+static unsigned char text[10000];
+int main(int count, char **words) {
+  unsigned sum = 0;
+  for (int i = 0; i < atoi(words[1]); ++i)
+    for (int k = 0; k < 10000; ++k)
+      sum = sum * 31 + (text[k] += k ^ i);
+  printf("%u\\n", sum);
+  return count != 2;
+}
+"""
 MAIN = '#include <stdio.h>\nint main(void) {{ puts("{n}"); return 0; }}\n'
 
 
@@ -286,6 +300,34 @@ def a_training_and_a_search(folder: Path) -> None:
     for row in rows:
         assert (out / "trials" / row["name"] / "progress.jsonl").exists()
     assert (out / "policy.onnx").exists()
+
+
+def a_specialization(folder: Path) -> None:
+    """Options are tried by nodes that share no files, one of which is killed; then here."""
+    tree, file = folder / "work" / "tree", folder / "work" / "app.decisions"
+    tree.mkdir(parents=True)
+    (tree / "count.c").write_text(COUNT)
+    (tree / "Makefile").write_text("app: count.o\n\t$(CC) $(CFLAGS) -o app count.o\n")
+    cluster = Cluster(folder)
+    killed, _, _ = cluster.add(), cluster.add(), cluster.add()
+    asked = ["specialize", "-o", str(file), "--tree", str(tree), "--build", "make", "--time", "2s"]
+    asked += ["--run", "./app 300", "--confirm-run", "./app 200", "--objective", "time"]
+    asked += ["--without", "tune", "--without", "versions", "--work", str(folder / "work" / "kept")]
+    process = started(cluster, [*asked, "--budget", "20s", "--ray", cluster.address])
+    wait(lambda: killed.runs("make") or killed.runs("app"), "nothing is tried there")
+    killed.kill()
+    _, err = ended(process)
+    told(f"searched with {killed.address} killed; it said:\n{err}")
+    assert f"node {killed.address} is lost" in err
+
+    def tries() -> dict[str, float]:
+        timeline = decisions_file.read(file).content["timeline"]
+        return {step: took for step, _, took in timeline if step.startswith("tune ")}
+
+    there = tries()
+    assert len(there) >= 6 and sum(": " in line and "best" in line for line in err.split("\n")) >= 6
+    ended(started(cluster, [*asked, "--budget", "25s"]))
+    assert tries().keys() > there.keys(), "it goes on here"
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ CAMPAIGN = Path(__file__).parent / "campaign.py"
         "functions_that_fail",
         "corpus_and_validation",
         "a_training_and_a_search",
+        "a_specialization",
     ],
 )
 def test_nodes_with_addresses_of_their_own(scenario: str, tmp_path: Path) -> None:

@@ -14,118 +14,33 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_program import (
+    COUNT,
+    MAIN,
+    OTHER,
+    RUN,
+    UNROLLED,
+    broken_compiler,
+    made_with,
+    settings,
+    specialized,
+)
 
 from mlbridge.cli import main
-from mlbridge.clock import Timing
 from mlbridge.errors import Busy, InvalidArgument, NotFound
 from mlbridge.ratio import Ratio
 from mlbridge.specializing import decisions_file
 from mlbridge.specializing.choosing import Measured, choose
-from mlbridge.specializing.draws import Draws
-from mlbridge.specializing.options import Options
 from mlbridge.specializing.recipes import Recipe, first, recipes
 from mlbridge.specializing.search import specialize
-from mlbridge.specializing.specialization import Settings, Specialization
 from mlbridge.specializing.steps import processor
 from mlbridge.specializing.workplace import Workplace
-from mlbridge.workspace import BuildFailed, Variant, Workspace
-
-MAIN = """
-#include <stdio.h>
-#include <string.h>
-int count(const char *text, int letter);
-int main(int argc, char **argv) {
-  int sum = 0;
-  for (int i = 0; i < 2000; ++i)
-    sum += count(argv[1], 'a' + i % 26);
-  printf("%d\\n", sum);
-  return argc != 2;
-}
-"""
-COUNT = """
-static int same(int a, int b) { return a == b; }
-int count(const char *text, int letter) {
-  int found = 0;
-  for (; *text; ++text)
-    found += same(*text, letter);
-  return found;
-}
-int unused(int x) { return x * 3; }
-"""
-MAKE = """
-app: main.o src/count.o
-\t$(CC) $(CFLAGS) -o $@ main.o src/count.o
-%.o: %.c
-\t$(CC) $(CFLAGS) -c -o $@ $<
-"""
-RUN, OTHER = "./app bananas", "./app cabbages"
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    place = tmp_path / "tree"
-    (place / "src").mkdir(parents=True)
-    (place / "main.c").write_text(MAIN)
-    (place / "src/count.c").write_text(COUNT)
-    (place / "Makefile").write_text(MAKE)
-    return place
-
-
-def timing(names: Sequence[str], times: Mapping[str, float]) -> Timing:
-    """Times as exact as a clock's would be on an ideal machine."""
-    ratios = {}
-    for name in names[1:]:
-        mean = times.get(name, 1.0)
-        ratios[name] = Ratio(mean, mean * 0.99, mean * 1.01, 50)
-    return Timing(names[0], ratios, Ratio(1.0, 0.99, 1.01, 50), dict.fromkeys(names, 0.01))
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Gives recipes made-up times, in runs and in those that confirm; the commands that ran."""
-
-    def fake(times: Mapping[str, float], confirmed: Mapping[str, float] | None = None) -> list[str]:
-        asked: list[str] = []
-
-        def timed(
-            self: Workspace, variants: Sequence[Variant], command: str, seconds: float, **_: Any
-        ) -> Timing:
-            asked.append(command)
-            names = [variant.name for variant in variants]
-            assert all((self.folder / name / "app").is_file() for name in names)
-            is_fresh = command == OTHER and confirmed is not None
-            return timing(names, confirmed or {} if is_fresh else times)
-
-        monkeypatch.setattr(Workspace, "time", timed)
-        return asked
-
-    return fake
-
-
-def settings(tree: Path, **more: Any) -> Settings:
-    usual: dict[str, Any] = {"build": "make -j2", "runs": (RUN,), "confirm_runs": (OTHER,)}
-    usual["objective"] = "time"  # small programs grow
-    return Settings(tree=tree, **usual | more)
-
-
-def specialized(tree: Path, **more: Any) -> Specialization:
-    place = tree.parent
-    return specialize(settings(tree, **more), place / "app.decisions", place / "work", keep=False)
-
-
-def made_with(decisions: Path, tree: Path, jobs: int = 2) -> bytes:
-    """The program of a build with what `mlbridge flags` prints."""
-    command = [sys.executable, "-m", "mlbridge", "flags", "--decisions", str(decisions)]
-    flags = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    make = ["make", "-B", f"-j{jobs}", f"CC=clang-22 {flags}", "CFLAGS=-O3"]
-    done = subprocess.run(make, cwd=tree, check=True, capture_output=True, text=True)
-    assert "warning" not in done.stderr, done.stderr
-    return (tree / "app").read_bytes()
+from mlbridge.workspace import BuildFailed
 
 
 def test_the_fastest_way_that_is_confirmed_is_in_the_file(
@@ -195,15 +110,6 @@ def test_objectives_and_levers(tree: Path, clock: Callable[..., list[str]]) -> N
         specialized(tree, objective="joy")
 
 
-def broken_compiler(folder: Path, cases: str) -> str:
-    """A clang that changes its command line as the shell's `case` says."""
-    broken = folder / "clang-broken"
-    broken.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}\nesac\nexec clang-22 "$@"\n')
-    broken.chmod(0o755)
-    (folder / "clang++-broken").symlink_to(broken)
-    return str(broken)
-
-
 def test_a_wrong_program_is_reported_and_not_used(
     tree: Path, clock: Callable[..., list[str]]
 ) -> None:
@@ -267,107 +173,6 @@ def test_versions_for_newer_processors(
         made.unlink()
     found = specialized(tree, levers=levers)
     assert found.chosen == Recipe(True, link="full") and "no versions were made" in found.notes[0]
-
-
-UNROLLED = Recipe(True, link="full", options=(("unroll-threshold", "1200"),))
-
-
-def test_a_search(
-    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = (("tail-dup-size", "8"),)
-    monkeypatch.setattr("mlbridge.specializing.steps.FIRST", [UNROLLED.options, other])
-    clock({"profile-full": 0.8, UNROLLED.name: 0.7})
-    decisions, work = tree.parent / "app.decisions", tree.parent / "work"
-    assert specialized(tree).chosen.name == "profile-full"
-    found = specialize(settings(tree, budget=0.01), decisions, work)
-    assert found.chosen == UNROLLED and not found.problems
-    assert found.raced[UNROLLED.name].time == found.confirmed[UNROLLED.name].time
-    assert {"profile", "profile-full", UNROLLED.name} <= found.confirmed.keys()
-    words = decisions_file.read(decisions).words()
-    assert "-Wl,-mllvm,-unroll-threshold=1200" in words
-
-    def tries(of: Specialization) -> list[tuple[str, float, float]]:
-        return [step for step in of.timeline if step[0].startswith("tune ")]
-
-    shown: list[str] = []
-    budget = tries(found)[0][2] + 0.01  # one more, at least
-    more = specialize(settings(tree, budget=budget), decisions, work, shown=shown.append)
-    again = specialize(settings(tree, budget=budget), decisions, work)
-    assert len(tries(found)) == 1 and tries(more)[:1] == tries(found)
-    assert len(tries(more)) > 1 and tries(again) == tries(more)
-    assert any("best 0.700" in text for text in shown)
-    assert {path.name for path in (work / "trees").iterdir() if "tuned" in path.name} <= {
-        f"{one.name}{logs}" for one in more.tuned for logs in ("", ".decisions")
-    }
-    made_with(decisions, tree)
-
-
-def test_what_is_told_the_same_draws_the_same() -> None:
-    def drawn() -> list[Options]:
-        draws = Draws([UNROLLED.options])
-        found = []
-        for number in range(15):
-            found.append(draws.ask())
-            draws.tell(None if number % 4 == 3 else 1 - len(found[-1]) / 100)
-        return found
-
-    first_ones = drawn()
-    assert first_ones == drawn() and first_ones[0] == UNROLLED.options
-    assert len(set(first_ones)) > 10
-
-
-def test_a_search_without_a_link(
-    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    best = UNROLLED._replace(link="")
-    monkeypatch.setattr("mlbridge.specializing.steps.FIRST", [UNROLLED.options])
-    monkeypatch.setattr(Workspace, "relink", None)  # options are in object files
-    clock({"profile": 0.8, best.name: 0.7})
-    found = specialized(tree, levers=("profile",), budget=0.01)
-    assert found.chosen == best
-    assert "-unroll-threshold=1200" in decisions_file.read(tree.parent / "app.decisions").words()
-
-
-def test_a_search_where_nothing_is_linked_again(
-    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mlbridge.specializing.steps.FIRST", [UNROLLED.options])
-    clock({"profile-full": 0.8, UNROLLED.name: 0.7})
-    make = MAKE.replace("$@ main.o src/count.o", "app main.o src/count.o\n\ttouch built")
-    (tree / "Makefile").write_text(make.replace("app:", "built:"))
-    assert specialized(tree, budget=0.01).chosen == UNROLLED
-
-
-def test_a_search_for_which_all_is_too_large(tree: Path, clock: Callable[..., list[str]]) -> None:
-    clock({"profile-full": 0.8})
-    found = specialized(tree, budget=0.01, objective="time-at-no-more-bytes")
-    assert any("nothing was searched" in note for note in found.notes)
-
-
-def test_a_search_that_finds_a_wrong_program(
-    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    both = (("tail-dup-size", "8"), *UNROLLED.options)
-    monkeypatch.setattr("mlbridge.specializing.steps.FIRST", [both])
-    clock({"profile-full": 0.8})
-    (tree / "main.c").write_text(
-        "extern char wrong[] __attribute__((weak));\n"
-        + MAIN.replace("return argc", 'if (wrong) puts("other");\n  return argc')
-    )
-    cases = '*unroll-threshold=1200*main.o*) set -- "$@" -Wl,--defsym=wrong=4096 ;;'
-    found = specialized(tree, compiler=broken_compiler(tree.parent, cases), budget=0.01)
-    assert found.chosen.name == "profile-full" and found.wrong() == UNROLLED
-    assert decisions_file.read(tree.parent / "app.decisions.wrong").recipe == UNROLLED
-    assert (tree.parent / "work/trees" / UNROLLED.name / "app").is_file()
-
-
-def test_a_search_without_optuna(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(NotFound, match=r"pip install .*\[specialize\]"):
-        specialized(tree, budget=60)
-    with pytest.raises(InvalidArgument, match="a search is for time"):
-        specialized(tree, budget=60, objective="bytes")
 
 
 def broken_run(text: str) -> dict[str, Any]:
@@ -693,6 +498,8 @@ def test_the_command(
     command = ["specialize", "-o", "app.decisions", "--build", "make"]
     assert main([*command, "--time", "1s"]) == 2
     assert "--run" in capsys.readouterr().err
+    assert main([*command, "--run", RUN, "--ray", "127.0.0.1:1"]) == 2
+    assert "--budget" in capsys.readouterr().err
     words = ["--run", RUN, "--confirm-run", OTHER, "--time", "100ms", "--without", "link"]
     assert main([*command, *words]) == 0
     out, err = capsys.readouterr()

@@ -74,6 +74,9 @@ example:
         default=0.0,
     )
     parser.option(
+        "--ray ADDRESS", "a Ray cluster that is running, whose nodes search instead of this machine"
+    )
+    parser.option(
         "--timeout TIME",
         "the most for a build, a check or a run (default: 10m)",
         type=positive_seconds,
@@ -91,6 +94,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             "the following arguments are required: --run; see mlbridge specialize --help"
         )
+    if options.ray and not options.budget:
+        raise UsageError("--ray is for a search; say how long it may take by --budget")
     must_be_writable(o=options.output)
     from ..errors import Error
     from ..specializing.search import specialize
@@ -110,6 +115,7 @@ def run(options: argparse.Namespace) -> int:
         seconds=options.time,
         timeout=options.timeout,
         budget=options.budget,
+        cluster=options.ray or "",
         compiler=options.compiler,
     )
     work = Path(options.work) if options.work else folder_of(options.output)

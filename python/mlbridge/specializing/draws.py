@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,20 +33,21 @@ class Draws:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            sampler = optuna.samplers.TPESampler(seed=0, multivariate=True)
+            sampler = optuna.samplers.TPESampler(seed=0, multivariate=True, constant_liar=True)
         self._study = optuna.create_study(direction="minimize", sampler=sampler)
-        self._trial: Any = None
+        self._asked: deque[Any] = deque()
         for options in first:
             set_ = {name: OPTIONS[name].index(value) + 1 for name, value in options}
             self._study.enqueue_trial(dict.fromkeys(OPTIONS, 0) | set_)
 
     def ask(self) -> Options:
-        """The next set; empty for none."""
-        self._trial = self._study.ask()
-        drawn = {name: self._trial.suggest_int(name, 0, len(OPTIONS[name])) for name in OPTIONS}
+        """The next set; empty for none. More may be asked for before the first is told."""
+        trial = self._study.ask()
+        self._asked.append(trial)
+        drawn = {name: trial.suggest_int(name, 0, len(OPTIONS[name])) for name in OPTIONS}
         return tuple((name, OPTIONS[name][at - 1]) for name, at in drawn.items() if at)
 
     def tell(self, ratio: float | None) -> None:
-        """The time of what was asked for last, over that without options; None if it is no good,
-        which is avoided from then on."""
-        self._study.tell(self._trial, math.log(ratio or _NO_GOOD))
+        """The time of what was asked for first and not told yet, over that without options; None if
+        it is no good, which is avoided from then on."""
+        self._study.tell(self._asked.popleft(), math.log(ratio or _NO_GOOD))

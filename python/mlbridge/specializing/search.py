@@ -50,9 +50,9 @@ def specialize(
     major = re.search(r"clang version (\d+)\.", version)
     if not major:
         raise Unsupported(f"{settings.compiler} says that it is {version!r}; expected a clang")
-    # A larger budget goes on with a search.
+    # A larger budget goes on with a search, here or on other machines.
     made_from = [
-        asdict(replace(settings, budget=0)) | {"tree": str(settings.tree.resolve())},
+        asdict(replace(settings, budget=0, cluster="")) | {"tree": str(settings.tree.resolve())},
         version,
     ]
     made_from += [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS", "LDFLAGS", "PATH")]
@@ -65,10 +65,10 @@ def specialize(
         search = Search(settings, place, version, major[1], shown)
         found = search.run()
 
-        def write(place: Path, recipe: Recipe) -> None:
-            profile = search.profile_of(recipe).read_bytes() if recipe.profile else b""
+        def write(file: Path, recipe: Recipe) -> None:
+            profile = place.profile_of(recipe).read_bytes() if recipe.profile else b""
             decisions_file.write(
-                place.resolve(), profile, found.as_json() | {"recipe": recipe._asdict()}
+                file.resolve(), profile, found.as_json() | {"recipe": recipe._asdict()}
             )
 
         wrong = found.wrong()

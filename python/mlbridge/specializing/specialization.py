@@ -38,6 +38,7 @@ class Settings:
     seconds: float = 30.0  #: of measuring for the confirmation, for each recipe and command
     timeout: float = 600.0  #: seconds of a build, a check or a run
     budget: float = 0.0  #: seconds of a search for LLVM's options, over the recipe that leads
+    cluster: str = ""  #: the address of a Ray cluster, whose nodes search
     compiler: str = "clang-22"
 
 
@@ -118,6 +119,8 @@ def must_make_sense(settings: Settings) -> None:
         )
     if settings.budget and settings.objective == "bytes":
         raise InvalidArgument("a search is for time; expected no budget, or another objective")
+    if settings.cluster and not settings.budget:
+        raise InvalidArgument("a cluster is for a search; expected a budget")
     if odd := set(settings.levers) - set(LEVERS):
         raise InvalidArgument(f"there is no lever {sorted(odd)[0]}; expected {', '.join(LEVERS)}")
     if both := set(settings.runs) & set(settings.confirm_runs):

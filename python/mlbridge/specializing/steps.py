@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,9 +16,10 @@ from .. import profdata
 from ..clock import LEAST_PAIRS
 from ..errors import Error, InvalidArgument
 from ..files import extra
-from ..process_runner import Output, Ran, run_tool
+from ..process_runner import run_tool
 from ..ratio import Ratio
-from ..workspace import BuildFailed, Built, Program, Variant, Workspace
+from ..workspace import BuildFailed, Variant
+from .behaviour import NO_FILE, Behaviour, first_difference
 from .choosing import (
     Measured,
     choose,
@@ -32,9 +31,10 @@ from .choosing import (
     time_of,
 )
 from .draws import Draws
-from .options import FIRST, read
 from .recipes import Recipe, first, instrumented, plugin, recipes, variations
 from .specialization import WRONG, Settings, Specialization
+from .tries import Base, Tries, can_relink
+from .tuning import tune
 from .workplace import Workplace
 
 #: Seconds for each recipe and command in the first round and in that of the leaders, as parts of
@@ -46,15 +46,12 @@ _LINKS = 2
 #: The time of what is nearly as fast.
 _NEARLY = 1.04
 _UNKNOWN = Measured()
-#: And of a try of the search; how many of the best are measured for longer.
-_TRY, _BEST = 0.05, 3
-#: How often as long as usual a build or a run of a try may take.
-_SLOW = 10
+#: How many of the best of a search are measured for longer.
+_BEST = 3
 #: Time that more bytes must save to be worth a note.
 _WORTH = 0.01
 #: The longest time of what isn't slower.
 _NOT_SLOWER = 1.01
-NO_FILE = "no file"
 _BASELINE, _COUNTING = "none", "counting"
 _TIMEOUT = 60.0
 
@@ -75,23 +72,8 @@ class Search:
         self._major = major
         self._shown = shown
         self._found = Specialization(settings, version)
-        program = Program(
-            name=settings.tree.resolve().name,
-            tree=settings.tree,
-            build=settings.build,
-            prepare=settings.prepare,
-            outputs=settings.outputs,
-            cflags=f"-{settings.level}" if settings.level else "",
-            linked=True,
-            variables=place.variables(major),
-        )
-        self._workspace = Workspace(
-            program, place.folder / "trees", place.compiler, settings.timeout
-        )
-
-    def profile_of(self, recipe: Recipe) -> Path:
-        """The merged profile of all runs, as the recipe needs it."""
-        return self._place.folder / f"{'partial' if recipe.partial else 'profile'}.profdata"
+        self._workspace = place.workspace(settings, major)
+        self._behaviour = Behaviour(settings, self._workspace)
 
     def run(self) -> Specialization:
         """All of it."""
@@ -102,7 +84,7 @@ class Search:
             Draws()  # here it says what it lacks, not in an hour
         self._build(Recipe())
         if self._settings.check:
-            self._place.step("check none", lambda: self._must_pass(Recipe()))
+            self._place.step("check none", lambda: self._behaviour.must_pass(self._baseline))
         for command in self._commands:
             self._place.step(f"try {command}", partial(self._try, command))
             code = self._place.kept(f"try {command}")["results"]["exit code"]
@@ -143,16 +125,11 @@ class Search:
     # Builds
 
     def _variant(self, name: str, words: Sequence[str]) -> Variant:
-        command = self._settings.compiler
-        return Variant(
-            name,
-            lambda _: self._place.compilers(command, words),
-            begin=self._place.forget_calls,
-        )
+        return self._place.variant(name, self._settings.compiler, words)
 
     def _variant_of(self, recipe: Recipe) -> Variant:
         # The recipe without levers, if it is measured, is a second build like the baseline.
-        return self._variant(recipe.name, recipe.words(str(self.profile_of(recipe))))
+        return self._variant(recipe.name, recipe.words(str(self._place.profile_of(recipe))))
 
     @property
     def _baseline(self) -> Variant:
@@ -212,40 +189,12 @@ class Search:
             )
             if missing := sorted(usual.keys() - built.keys()):
                 return f"the build leaves out {', '.join(missing[:3])}"
-            return self._differs(recipe, self._commands)
+            expected = {run: self._place.kept(f"try {run}")["results"] for run in self._commands}
+            return self._behaviour.difference(self._variant_of(recipe), expected)
         except Error as error:
             return str(error)
 
-    def _differs(self, recipe: Recipe, commands: Sequence[str]) -> str:
-        """What the program does otherwise than the build's own."""
-        if self._settings.check:
-            try:
-                self._must_pass(recipe)
-            except InvalidArgument as error:
-                return f"{WRONG}: {error}"
-        for command in commands:
-            ran, files = self._workspace.run(self._variant_of(recipe), command)
-            kept = self._place.kept(f"try {command}")["results"]
-            if what := difference(kept, self._described(ran, files)):
-                return f"{WRONG}: `{command}`: {what}"
-        return ""
-
     # Runs
-
-    def _described(self, ran: Ran, files: Mapping[str, Output | None]) -> dict[str, str]:
-        found = {"exit code": str(ran.code)}
-        if not self._settings.check:
-            found["standard output"] = ran.stdout.digest
-            found |= {name: one.digest if one else NO_FILE for name, one in files.items()}
-        return found
-
-    def _must_pass(self, recipe: Recipe) -> bool:
-        ran, _ = self._workspace.run(self._variant_of(recipe), self._settings.check)
-        if ran.code:
-            raise InvalidArgument(
-                f"the check `{self._settings.check}` ended with {ran.code}: {ran.reason}"
-            )
-        return True
 
     def _try(self, command: str) -> dict[str, Any]:
         """The results of a command; InvalidArgument if it can't be measured."""
@@ -254,9 +203,9 @@ class Search:
             ran, files = self._workspace.run(self._baseline, command)
             if ran.code < 0 or ran.code in (126, 127):
                 raise InvalidArgument(f"`{command}` ended with {ran.code}: {ran.reason}")
-            tries.append(self._described(ran, files))
+            tries.append(self._behaviour.results(ran, files))
             seconds = min(seconds, ran.seconds)
-        if what := difference(*tries):
+        if what := first_difference(*tries):
             raise InvalidArgument(
                 f"`{command}`: {what} from run to run, so builds can't be told right or wrong by "
                 "it; have it print the same each time, or state a check"
@@ -297,13 +246,13 @@ class Search:
                 "(have it link by $CC), or the runs start another program than was built"
             )
         tool = f"llvm-profdata-{self._major}"
-        whole = self.profile_of(Recipe(True))
+        whole = self._place.profile_of(Recipe(True))
         profdata.merge(files, whole, tool)
         counts = profdata.counts(whole, tool)
         known = sum(one.max > 0 for one in counts.values())
         if not known:
             raise InvalidArgument("the profile is empty: no function of the program ran")
-        profdata.without_unused(whole, self.profile_of(Recipe(True, True)), tool)
+        profdata.without_unused(whole, self._place.profile_of(Recipe(True, True)), tool)
         return f"profiled the runs: {known} of {len(counts)} functions ran"
 
     # Measuring
@@ -477,36 +426,15 @@ class Search:
             found.notes.append("nothing was searched, as no recipe will do")
             return
         self._build(base)
-        draws = Draws(FIRST)
-        right: dict[Recipe, float] = {}
-        wrong: list[set[tuple[str, str]]] = []
-        spent, number = 0.0, 0
-        while spent < settings.budget:
-            number += 1
-            recipe = base._replace(options=draws.ask())
-            if recipe == base or any(less <= set(recipe.options) for less in wrong):
-                draws.tell(1.0 if recipe == base else None)
-                spent += 1
-                continue
-            step = f"tune {number}: {recipe.name}"
-            one = self._place.step(step, partial(self._try_options, base, recipe))
-            spent += one["seconds"]
-            draws.tell(one["time"])
-            if one["time"]:
-                right[recipe] = one["time"]
-            elif one["wrong"]:
-                least = base._replace(options=read(one["wrong"]))
-                found.problems[least.name] = one["problem"]
-                found.tuned.append(least)
-                wrong.append(set(least.options))
-            said = f"{one['time']:.3f} of the time" if one["time"] else one["problem"]
-            self._shown(
-                f"{recipe.name}: {said}; best {min(right.values(), default=1.0):.3f}, "
-                f"{spent / 60:.1f} of {settings.budget / 60:g} minutes"
-            )
-        best = [recipe for recipe in sorted(right, key=right.__getitem__) if right[recipe] < 1]
-        found.tuned += best[:_BEST]
-        best = [recipe for recipe in best[:_BEST] if self._is_usable(recipe)]
+        known = self._base(base)
+        tries = Tries(settings, self._workspace, self._variant_of, known)
+        tuned = tune(settings, self._place, tries, known, self._major, self._shown)
+        found.tuned += tuned.wrong
+        found.problems |= {recipe.name: what for recipe, what in tuned.wrong.items()}
+        best = sorted(tuned.right, key=tuned.right.__getitem__)
+        best = [one for one in best if tuned.right[one] < 1][:_BEST]
+        found.tuned += best
+        best = [recipe for recipe in best if self._is_usable(recipe)]
         if best:
             beside = [base] if base != Recipe() else []
             seconds = _ROUNDS[1] * settings.seconds
@@ -520,77 +448,25 @@ class Search:
             if tree.name.partition(".")[0] not in kept:
                 shutil.rmtree(tree, ignore_errors=True)
 
-    def _try_options(self, base: Recipe, recipe: Recipe) -> dict[str, Any]:
-        """The time over that of the recipe without these options, or what is the problem; the least
-        of the options that make a wrong program."""
-        begun = time.monotonic()
-        made: dict[str, Any] = {"time": None, "problem": "", "wrong": []}
-        usual = [self._place.kept(f"build {base.name}")["seconds"]]
-        usual += [float(self._place.kept(f"try {one}")["seconds"]) for one in self._settings.runs]
-        self._workspace.timeout = min(self._settings.timeout, _SLOW * (1 + max(usual)))
-        try:
-            built = self._relink(base, recipe)
-            if self._settings.objective != "time" and built.bytes > self._found.bytes[_BASELINE]:
-                made["problem"] = "more bytes than the build's own"
-            elif what := self._differs(recipe, self._settings.runs):
-                made["problem"] = what
-                made["wrong"] = self._least_wrong(base, recipe).options
-            else:
-                made["time"] = self._time_over(base, recipe)
-        except Error as error:
-            made["problem"] = str(error)
-        finally:
-            self._workspace.timeout = self._settings.timeout
-        if not made["wrong"]:
-            self._workspace.remove(self._variant_of(recipe))
-        return made | {"seconds": time.monotonic() - begun}
-
-    def _relink(self, base: Recipe, recipe: Recipe) -> Built:
-        """Build it, from the object files of the base if code is made in the link."""
-        variant, like = self._variant_of(recipe), self._variant_of(base)
-        linked = self._place.kept(f"build {base.name}")["bytes"].keys()
-
-        def does() -> bool:
-            same = self._variant("relinked", base.words(str(self.profile_of(base))))
-            try:
-                self._workspace.relink(same, like, linked)
-            except BuildFailed:
-                return False
-            finally:
-                self._workspace.remove(same)
-            return True
-
-        if recipe.link and self._place.step(f"relinks {base.name}", does):
-            return self._workspace.relink(variant, like, linked)
-        return self._workspace.build(variant)
-
-    def _time_over(self, base: Recipe, recipe: Recipe) -> float:
-        settings, variants = self._settings, [self._variant_of(one) for one in (base, recipe)]
-        ratios = []
-        for command in settings.runs:
-            seconds = 2 * _TRY * settings.seconds
-            timing = self._workspace.time(variants, command, seconds, compared=not settings.check)
-            if timing.differences:
-                raise InvalidArgument(f"`{command}`: {', '.join(timing.differences.values())}")
-            ratios.append(timing.ratios[recipe.name])
-        over = combined(ratios)
-        assert over, "there is a run"
-        return over.mean
-
-    def _least_wrong(self, base: Recipe, recipe: Recipe) -> Recipe:
-        """The recipe with one of these options that makes a wrong program, if one alone does. Its
-        tree stays."""
-        for option in recipe.options if len(recipe.options) > 1 else ():
-            one = base._replace(options=(option,))
-            what = ""
-            with contextlib.suppress(Error):
-                self._relink(base, one)
-                what = self._differs(one, self._settings.runs)
-            if what:
-                self._workspace.remove(self._variant_of(recipe))
-                return one
-            self._workspace.remove(self._variant_of(one))
-        return recipe
+    def _base(self, recipe: Recipe) -> Base:
+        """What tries over a recipe need to know of it."""
+        settings, kept = self._settings, self._place.kept
+        built, tried = kept(f"build {recipe.name}"), [kept(f"try {run}") for run in settings.runs]
+        linked = tuple(built["bytes"])
+        same = self._variant("relinked", recipe.words(str(self._place.profile_of(recipe))))
+        like = self._variant_of(recipe)
+        return Base(
+            recipe,
+            linked,
+            is_relinked=bool(recipe.link)
+            and self._place.step(
+                f"relinks {recipe.name}",
+                lambda: can_relink(self._workspace, same, like, linked),
+            ),
+            expected={run: one["results"] for run, one in zip(settings.runs, tried, strict=True)},
+            most_bytes=None if settings.objective == "time" else self._found.bytes[_BASELINE],
+            slowest=max(built["seconds"], *(float(one["seconds"]) for one in tried)),
+        )
 
     def _show(self, found: Mapping[str, Measured]) -> None:
         for name, one in found.items():
@@ -673,12 +549,3 @@ def processor(compiler: str) -> str:
     said = run_tool(command, timeout=_TIMEOUT).stderr.text
     found = re.search(r'"-tune-cpu" "([^"]+)"', said)
     return found[1] if found and found[1] not in ("generic", "native") else ""
-
-
-def difference(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """The first result that is another one."""
-    for what, value in before.items():
-        if after.get(what) != value:
-            codes = f" is {after.get(what)}, not {value}" if what == "exit code" else " differs"
-            return f"{what}{codes}"
-    return ""

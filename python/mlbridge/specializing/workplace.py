@@ -13,7 +13,7 @@ import shlex
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,9 @@ from ..claiming import claim, file_errors
 from ..errors import Busy, InvalidArgument, NotFound
 from ..outputs import replace_whole
 from ..processes import Process, ancestors
-from ..workspace import cxx_of
+from ..workspace import Program, Variant, Workspace, cxx_of
+from .recipes import Recipe
+from .specialization import Settings
 
 Value = TypeVar("Value")
 _KIND = "specialization"
@@ -31,8 +33,9 @@ _C, _CXX = ("cc", "c99", "gcc", "clang"), ("c++", "g++", "clang++")
 _TOOLS = {"ar": "AR", "nm": "NM", "ranlib": "RANLIB"}
 #: The variable that tells the processes of a folder.
 _MARK = "MLBRIDGE_SPECIALIZATION"
+TREES = "trees"
 #: What lies in the folder, beside profiles; all else is somebody's.
-_OWN = ("trees", "bin", "raw", "calls", "state.json")
+_OWN = (TREES, "bin", "raw", "calls", "state.json")
 #: How often, and with how many seconds between, processes are looked for that are to end.
 _LOOKS, _LOOK = 100, 0.05
 _SCRIPT = """\
@@ -158,6 +161,41 @@ class Workplace:
     def compiler(self) -> str:
         """The C compiler; cxx_of() gives that of C++."""
         return str(self._bin / "clang")
+
+    def profile_of(self, recipe: Recipe) -> Path:
+        """The merged profile of all runs, as the recipe needs it."""
+        return self.folder / f"{'partial' if recipe.partial else 'profile'}.profdata"
+
+    def tree_of(self, recipe: Recipe) -> Path:
+        """The tree that was built by the recipe, if it was."""
+        return self.folder / TREES / recipe.name
+
+    def variant(self, name: str, command: str, words: Sequence[str]) -> Variant:
+        """A build by a compiler with these words more."""
+        return Variant(name, lambda _: self.compilers(command, words), begin=self.forget_calls)
+
+    def workspace(
+        self, settings: Settings, version: str, variables: Mapping[str, str] | None = None
+    ) -> Workspace:
+        """Where the program is built and run, with LLVM's tools of a version; variables are those
+        of another machine."""
+        program = Program(
+            name=settings.tree.resolve().name,
+            tree=settings.tree,
+            build=settings.build,
+            prepare=settings.prepare,
+            outputs=settings.outputs,
+            cflags=f"-{settings.level}" if settings.level else "",
+            linked=True,
+            variables={**(variables or {}), **self.variables(version)},
+        )
+        return Workspace(program, self.folder / TREES, self.compiler, settings.timeout)
+
+    def keep(self, name: str, made: Any, seconds: float) -> None:
+        """Keep the result of a step that was done elsewhere, and has just ended."""
+        self._kept["steps"][name] = made
+        self._kept["times"][name] = (time.monotonic() - self._zero - seconds, seconds)
+        self._save()
 
     @contextlib.contextmanager
     def compilers(self, command: str, words: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A small program, a clock that says what a test wants, and nodes that aren't there."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_program import COUNT, MAIN, MAKE, OTHER
+
+from mlbridge.clock import Timing
+from mlbridge.ratio import Ratio
+from mlbridge.trial import evaluated as trial_evaluated
+from mlbridge.trials import Options as Nodes
+from mlbridge.trials import Result, Trial
+from mlbridge.workspace import Variant, Workspace
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    place = tmp_path / "tree"
+    (place / "src").mkdir(parents=True)
+    (place / "main.c").write_text(MAIN)
+    (place / "src/count.c").write_text(COUNT)
+    (place / "Makefile").write_text(MAKE)
+    return place
+
+
+def timing(names: Sequence[str], times: Mapping[str, float]) -> Timing:
+    """Times as exact as a clock's would be on an ideal machine."""
+    ratios = {}
+    for name in names[1:]:
+        mean = times.get(name, 1.0)
+        ratios[name] = Ratio(mean, mean * 0.99, mean * 1.01, 50)
+    return Timing(names[0], ratios, Ratio(1.0, 0.99, 1.01, 50), dict.fromkeys(names, 0.01))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Gives recipes made-up times, in runs and in those that confirm; the commands that ran."""
+
+    def fake(times: Mapping[str, float], confirmed: Mapping[str, float] | None = None) -> list[str]:
+        asked: list[str] = []
+
+        def timed(
+            self: Workspace, variants: Sequence[Variant], command: str, seconds: float, **_: Any
+        ) -> Timing:
+            asked.append(command)
+            names = [variant.name for variant in variants]
+            assert all((self.folder / name / "app").is_file() for name in names)
+            is_fresh = command == OTHER and confirmed is not None
+            return timing(names, confirmed or {} if is_fresh else times)
+
+        monkeypatch.setattr(Workspace, "time", timed)
+        return asked
+
+    return fake
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Three nodes, in this process; the trials that were given to them at once."""
+    given: list[list[str]] = []
+
+    def evaluated(
+        function: Callable[[Trial], Any], trials: Iterable[Trial], options: Nodes, **_: Any
+    ) -> Iterator[Result[Any]]:
+        some = list(trials)
+        given.append([one.key for one in some])
+        assert options.each == 1 and options.needs.programs[2:] == ["ld.lld-22"]
+        there = pickle.loads(pickle.dumps((function, some[::-1])))
+        for trial in there[1]:
+            yield trial_evaluated(there[0], trial, "10.0.0.1")
+
+    monkeypatch.setattr("mlbridge.specializing.tries_on_nodes.evaluate", evaluated)
+    monkeypatch.setattr("mlbridge.cluster.connected", lambda address: nullcontext())
+    monkeypatch.setattr("mlbridge.cluster.alive", lambda: dict.fromkeys("abc"))
+    return given

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The search for options of LLVM, on one machine or several."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_program import MAIN, MAKE, UNROLLED, broken_compiler, made_with, settings, specialized
+
+from mlbridge.errors import InvalidArgument, NotFound
+from mlbridge.specializing import decisions_file
+from mlbridge.specializing.draws import Draws
+from mlbridge.specializing.options import Options
+from mlbridge.specializing.search import specialize
+from mlbridge.specializing.specialization import Specialization
+from mlbridge.workspace import Workspace
+
+
+def test_a_search(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = (("tail-dup-size", "8"),)
+    monkeypatch.setattr("mlbridge.specializing.tuning.FIRST", [UNROLLED.options, other])
+    clock({"profile-full": 0.8, UNROLLED.name: 0.7})
+    decisions, work = tree.parent / "app.decisions", tree.parent / "work"
+    assert specialized(tree).chosen.name == "profile-full"
+    found = specialize(settings(tree, budget=0.01), decisions, work)
+    assert found.chosen == UNROLLED and not found.problems
+    assert found.raced[UNROLLED.name].time == found.confirmed[UNROLLED.name].time
+    assert {"profile", "profile-full", UNROLLED.name} <= found.confirmed.keys()
+    words = decisions_file.read(decisions).words()
+    assert "-Wl,-mllvm,-unroll-threshold=1200" in words
+
+    def tries(of: Specialization) -> list[tuple[str, float, float]]:
+        return [step for step in of.timeline if step[0].startswith("tune ")]
+
+    shown: list[str] = []
+    budget = tries(found)[0][2] + 0.01  # one more, at least
+    more = specialize(settings(tree, budget=budget), decisions, work, shown=shown.append)
+    again = specialize(settings(tree, budget=budget), decisions, work)
+    assert len(tries(found)) == 1 and tries(more)[:1] == tries(found)
+    assert len(tries(more)) > 1 and tries(again) == tries(more)
+    assert any("best 0.700" in text for text in shown)
+    assert {path.name for path in (work / "trees").iterdir() if "tuned" in path.name} <= {
+        f"{one.name}{logs}" for one in more.tuned for logs in ("", ".decisions")
+    }
+    made_with(decisions, tree)
+
+
+def test_what_is_told_the_same_draws_the_same() -> None:
+    def drawn() -> list[Options]:
+        draws = Draws([UNROLLED.options])
+        found = []
+        for number in range(15):
+            found.append(draws.ask())
+            draws.tell(None if number % 4 == 3 else 1 - len(found[-1]) / 100)
+        return found
+
+    first_ones = drawn()
+    assert first_ones == drawn() and first_ones[0] == UNROLLED.options
+    assert len(set(first_ones)) > 10
+
+
+def test_a_search_without_a_link(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = UNROLLED._replace(link="")
+    monkeypatch.setattr("mlbridge.specializing.tuning.FIRST", [UNROLLED.options])
+    monkeypatch.setattr(Workspace, "relink", None)  # options are in object files
+    clock({"profile": 0.8, best.name: 0.7})
+    found = specialized(tree, levers=("profile",), budget=0.01)
+    assert found.chosen == best
+    assert "-unroll-threshold=1200" in decisions_file.read(tree.parent / "app.decisions").words()
+
+
+def test_a_search_where_nothing_is_linked_again(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlbridge.specializing.tuning.FIRST", [UNROLLED.options])
+    clock({"profile-full": 0.8, UNROLLED.name: 0.7})
+    make = MAKE.replace("$@ main.o src/count.o", "app main.o src/count.o\n\ttouch built")
+    (tree / "Makefile").write_text(make.replace("app:", "built:"))
+    assert specialized(tree, budget=0.01).chosen == UNROLLED
+
+
+def test_a_search_for_which_all_is_too_large(tree: Path, clock: Callable[..., list[str]]) -> None:
+    clock({"profile-full": 0.8})
+    found = specialized(tree, budget=0.01, objective="time-at-no-more-bytes")
+    assert any("nothing was searched" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("cluster", ["", "10.0.0.1:6379"])
+def test_a_search_that_finds_a_wrong_program(
+    tree: Path,
+    clock: Callable[..., list[str]],
+    nodes: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: str,
+) -> None:
+    both = (("tail-dup-size", "8"), *UNROLLED.options)
+    monkeypatch.setattr("mlbridge.specializing.tuning.FIRST", [both])
+    clock({"profile-full": 0.8})
+    (tree / "main.c").write_text(
+        "extern char wrong[] __attribute__((weak));\n"
+        + MAIN.replace("return argc", 'if (wrong) puts("other");\n  return argc')
+    )
+    cases = '*unroll-threshold=1200*main.o*) set -- "$@" -Wl,--defsym=wrong=4096 ;;'
+    compiler = broken_compiler(tree.parent, cases)
+    found = specialized(tree, compiler=compiler, budget=0.01, cluster=cluster)
+    assert found.chosen.name == "profile-full" and found.wrong() == UNROLLED
+    assert bool(nodes) == bool(cluster)
+    assert decisions_file.read(tree.parent / "app.decisions.wrong").recipe == UNROLLED
+    assert (tree.parent / "work/trees" / UNROLLED.name / "app").is_file()
+
+
+def test_a_search_on_several_machines(
+    tree: Path,
+    clock: Callable[..., list[str]],
+    nodes: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be interrupted there, and goes on there or here."""
+    other = (("tail-dup-size", "8"),)
+    monkeypatch.setattr("mlbridge.specializing.tuning.FIRST", [other, UNROLLED.options])
+    clock({"profile-full": 0.8, UNROLLED.name: 0.7})
+    decisions, work = tree.parent / "app.decisions", tree.parent / "work"
+    there = settings(tree, budget=0.01, cluster="10.0.0.1:6379")
+    found = specialize(there, decisions, work)
+    assert found.chosen == UNROLLED and not found.problems
+    assert [len(some) for some in nodes] == [3] and len(set(nodes[0])) == 3
+    state = work / "state.json"
+    kept = json.loads(state.read_text())
+    for part in ("steps", "times"):
+        del kept[part][nodes[0][2]]
+    state.write_text(json.dumps(kept))
+    assert specialize(there, decisions, work).chosen == UNROLLED
+    assert nodes[1:] == [nodes[0][2:]], "only what was lost is done again"
+    assert specialize(settings(tree, budget=0.01), decisions, work).chosen == UNROLLED
+    assert nodes[2:] == []
+
+
+def test_a_search_without_optuna(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(NotFound, match=r"pip install .*\[specialize\]"):
+        specialized(tree, budget=60)
+    with pytest.raises(InvalidArgument, match="expected a budget"):
+        specialized(tree, cluster="10.0.0.1:6379")
+    with pytest.raises(InvalidArgument, match="a search is for time"):
+        specialized(tree, budget=60, objective="bytes")
