@@ -143,10 +143,14 @@ def test_a_search_on_several_machines(
     assert nodes[2:] == []
 
 
-def test_a_search_without_optuna(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_search_needs(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(NotFound, match=r"pip install .*\[specialize\]"):
         specialized(tree, budget=60)
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(NotFound, match=r"\[cluster\]"):
+        specialized(tree, budget=60, cluster="127.0.0.1:1")
     with pytest.raises(InvalidArgument, match="expected a budget"):
         specialized(tree, cluster="10.0.0.1:6379")
     with pytest.raises(InvalidArgument, match="a search is for time"):

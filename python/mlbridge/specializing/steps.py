@@ -34,6 +34,7 @@ from .draws import Draws
 from .recipes import Recipe, first, instrumented, plugin, recipes, variations
 from .specialization import WRONG, Settings, Specialization
 from .tries import Base, Tries, can_relink
+from .tries_on_nodes import must_answer
 from .tuning import tune
 from .workplace import Workplace
 
@@ -82,6 +83,8 @@ class Search:
             profdata.must_have_runtime(self._settings.compiler)
         if self._settings.budget:
             Draws()  # here it says what it lacks, not in an hour
+        if self._settings.cluster:
+            must_answer(self._settings.cluster)
         self._build(Recipe())
         if self._settings.check:
             self._place.step("check none", lambda: self._behaviour.must_pass(self._baseline))

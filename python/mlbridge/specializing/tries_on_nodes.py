@@ -67,6 +67,14 @@ def on_nodes(
         yield max(1, len(alive())), evaluated
 
 
+def must_answer(cluster: str) -> None:
+    """NotFound without Ray, Unavailable if no cluster answers at the address."""
+    from ..cluster import connected
+
+    with connected(cluster):
+        pass
+
+
 def _tried(
     trial: Trial, settings: Settings, base: Base, major: str, variables: Mapping[str, str]
 ) -> dict[str, Any]:
