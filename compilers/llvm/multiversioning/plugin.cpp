@@ -31,8 +31,8 @@ constexpr const char *Name = "multiversioning";
 constexpr StringLiteral Mark = "mlbridge-multiversioning";
 constexpr StringLiteral Chooses = "chooses", IsWide = "wide", IsBase = "base";
 constexpr uint32_t Likely = 2000;
-/// The loops get versions in which this part of all that is counted runs, in millionths; with 95 %
-/// five of seven programs were slower, and all larger.
+/// The loops get versions in which this part of all that is counted runs, in millionths. With 95 %
+/// programs were larger by up to a fifth, and five of six slower.
 constexpr int PartOfCounts = 800000;
 /// Estimates in floating point come out a little below what was counted.
 constexpr double Nearly = 0.9;
