@@ -328,6 +328,8 @@ CAMPAIGNS: dict[str, tuple[Campaign, float]] = {
     # Tests of GCC by every optimization; those of MLIR with linalg tiled by random decisions.
     "gcc-torture": outside("gcc_torture.py", "--seed", TONIGHT, "--minutes", 10),
     "mlir-tests": outside("mlir_tests.py", "--seed", TONIGHT * 10),
+    # Both with a profile and versions for newer processors, on emulated ones.
+    "versions": outside("versions.py", "--seed", TONIGHT, "--minutes", 10),
     # Random C programs in which nothing is decided that changes them.
     "unchanged": outside("unchanged.py", "--first", TONIGHT * 10000),
     # LLVM's own tests through llc and opt, behind LLVM's verifiers.
