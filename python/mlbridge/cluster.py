@@ -42,8 +42,11 @@ def connect(address: str, cpus: int) -> None:
     try:
         if port.isdigit():  # Ray itself tries for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        before = signal.getsignal(signal.SIGTERM)
         ray.init(address=address or "local", include_dashboard=False, log_to_driver=False,
                  logging_level="critical", **({} if address else own))  # fmt: skip
+        if callable(before) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)  # Ray has put its own there
         # Ray prints a line on stdout for each node that is lost, and has no option against it.
         vars(ray._private.worker)["print_to_stdstream"] = lambda *_, **__: None
     except Exception as error:  # Ray has no class for what can go wrong
@@ -295,6 +298,12 @@ def connected(address: str) -> Iterator[None]:
             import ray
 
             ray.shutdown()
+
+
+def must_answer(address: str) -> None:
+    """NotFound without Ray, Unavailable if no cluster answers at the address."""
+    with connected(address):
+        pass
 
 
 class _Evaluation:

@@ -79,7 +79,17 @@ def check(test: Test, seed: int, folder: Path) -> Verdict:
     counts, profile = folder / "counts", folder / "profile.profdata"
 
     def built(name: str, *words: str) -> str:
-        command = [compiler, "-w", level, *options, *words, *CSMITH, source, "-o", folder / name]
+        command: list[str | Path] = [
+            compiler,
+            "-w",
+            level,
+            *options,
+            *words,
+            *CSMITH,
+            source,
+            "-o",
+            folder / name,
+        ]
         done = run([*command, "-lm"], folder, COMPILING)
         if done.code is None:  # the machine may have been busy
             done = run([*command, "-lm"], folder, 10 * COMPILING)

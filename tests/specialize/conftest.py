@@ -14,6 +14,7 @@ from small_program import COUNT, MAIN, MAKE, OTHER
 
 from mlbridge.clock import Timing
 from mlbridge.ratio import Ratio
+from mlbridge.specializing import tries_on_nodes
 from mlbridge.trial import evaluated as trial_evaluated
 from mlbridge.trials import Options as Nodes
 from mlbridge.trials import Result, Trial
@@ -62,7 +63,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 
 @pytest.fixture
-def nodes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
     """Three nodes, in this process; the trials that were given to them at once."""
     given: list[list[str]] = []
 
@@ -71,12 +72,20 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     ) -> Iterator[Result[Any]]:
         some = list(trials)
         given.append([one.key for one in some])
-        assert options.each == 1 and options.needs.programs[2:] == ["ld.lld-22"]
+        assert options.each == 1 and "ld.lld-22" in options.needs.programs
         there = pickle.loads(pickle.dumps((function, some[::-1])))
         for trial in there[1]:
-            yield trial_evaluated(there[0], trial, "10.0.0.1")
+            monkeypatch.setenv("WHERE", "a node")
+            result = trial_evaluated(there[0], trial, "10.0.0.1")
+            monkeypatch.delenv("WHERE")
+            yield result
 
     monkeypatch.setattr("mlbridge.specializing.tries_on_nodes.evaluate", evaluated)
-    monkeypatch.setattr("mlbridge.cluster.connected", lambda address: nullcontext())
-    monkeypatch.setattr("mlbridge.cluster.alive", lambda: dict.fromkeys("abc"))
-    return given
+    monkeypatch.setattr(
+        "mlbridge.specializing.tries_on_nodes.connected", lambda address: nullcontext()
+    )
+    monkeypatch.setattr("mlbridge.specializing.steps.must_answer", lambda address: None)
+    monkeypatch.setattr("mlbridge.specializing.tries_on_nodes.alive", lambda: dict.fromkeys("abc"))
+    yield given
+    while tries_on_nodes._here:
+        tries_on_nodes._here.popitem()[1].close()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from small_program import MAIN, MAKE, UNROLLED, broken_compiler, made_with, settings, specialized
 
-from mlbridge.errors import InvalidArgument, NotFound
+from mlbridge.errors import InvalidArgument, NotFound, Unavailable
 from mlbridge.specializing import decisions_file
 from mlbridge.specializing.draws import Draws
 from mlbridge.specializing.options import Options
@@ -109,8 +110,14 @@ def test_a_search_that_finds_a_wrong_program(
         + MAIN.replace("return argc", 'if (wrong) puts("other");\n  return argc')
     )
     cases = '*unroll-threshold=1200*main.o*) set -- "$@" -Wl,--defsym=wrong=4096 ;;'
-    compiler = broken_compiler(tree.parent, cases)
-    found = specialized(tree, compiler=compiler, budget=0.01, cluster=cluster)
+    (tree / "Makefile").rename(tree / "Makefile.in")
+    found = specialized(
+        tree,
+        prepare='sed "s|[$](CC)|$CC|" Makefile.in > Makefile',  # it has a path of this machine
+        compiler=broken_compiler(tree.parent, cases),
+        budget=0.01,
+        cluster=cluster,
+    )
     assert found.chosen.name == "profile-full" and found.wrong() == UNROLLED
     assert bool(nodes) == bool(cluster)
     assert decisions_file.read(tree.parent / "app.decisions.wrong").recipe == UNROLLED
@@ -134,13 +141,52 @@ def test_a_search_on_several_machines(
     assert [len(some) for some in nodes] == [3] and len(set(nodes[0])) == 3
     state = work / "state.json"
     kept = json.loads(state.read_text())
-    for part in ("steps", "times"):
-        del kept[part][nodes[0][2]]
+    for part, step in itertools.product(("steps", "times"), nodes[0][::2]):
+        del kept[part][step]
     state.write_text(json.dumps(kept))
     assert specialize(there, decisions, work).chosen == UNROLLED
-    assert nodes[1:] == [nodes[0][2:]], "only what was lost is done again"
+    assert nodes[1:] == [nodes[0][::2]], "only what was lost is done again"
     assert specialize(settings(tree, budget=0.01), decisions, work).chosen == UNROLLED
     assert nodes[2:] == []
+
+
+def test_a_program_that_does_something_else_on_nodes(
+    tree: Path, clock: Callable[..., list[str]], nodes: list[list[str]]
+) -> None:
+    """It isn't said to be wrong."""
+    clock({"profile-full": 0.8})
+    where = "#include <stdlib.h>\n" + MAIN.replace(
+        "return argc", 'if (getenv("WHERE")) puts("x"); return argc'
+    )
+    (tree / "main.c").write_text(where)
+    with pytest.raises(Unavailable, match="the program does something else there: wrong: `"):
+        specialized(tree, budget=0.01, cluster="10.0.0.1:6379")
+    assert len(nodes) == 1
+
+
+def test_what_a_node_finds_wrong_and_this_machine_does_not(
+    tree: Path,
+    clock: Callable[..., list[str]],
+    nodes: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mlbridge.specializing.tuning.FIRST", [UNROLLED.options])
+    clock({"profile-full": 0.8})
+    main = MAIN.replace("return argc", 'if (wrong && getenv("WHERE")) puts("x"); return argc')
+    (tree / "main.c").write_text(
+        f"#include <stdlib.h>\nextern char wrong[] __attribute__((weak));\n{main}"
+    )
+    cases = '*unroll-threshold=1200*main.o*) set -- "$@" -Wl,--defsym=wrong=4096 ;;'
+    compiler = broken_compiler(tree.parent, cases)
+    shown: list[str] = []
+    found = specialize(
+        settings(tree, compiler=compiler, budget=0.01, cluster="10.0.0.1:6379"),
+        tree.parent / "app.decisions",
+        tree.parent / "work",
+        shown=shown.append,
+    )
+    assert nodes and found.wrong() is None and not found.problems
+    assert any("on a node, and not here" in text for text in shown)
 
 
 def test_what_a_search_needs(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,8 +56,8 @@ class DecisionsFile(NamedTuple):
     @property
     def other_plugin(self) -> bool:
         """Whether it was made with another build of the plugin that makes versions."""
-        known = ("", self.content.get("plugin"))
-        return self.recipe.versions and plugin_digest() not in known
+        stated = self.content.get("plugin")
+        return self.recipe.versions and bool(stated) and plugin_digest() not in ("", stated)
 
     def words(self) -> list[str]:
         """What clang's command line has more. NotFound without the plugin that it needs."""

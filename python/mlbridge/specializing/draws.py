@@ -36,6 +36,7 @@ class Draws:
             sampler = optuna.samplers.TPESampler(seed=0, multivariate=True, constant_liar=True)
         self._study = optuna.create_study(direction="minimize", sampler=sampler)
         self._asked: deque[Any] = deque()
+        self._failed = optuna.trial.TrialState.FAIL
         for options in first:
             set_ = {name: OPTIONS[name].index(value) + 1 for name, value in options}
             self._study.enqueue_trial(dict.fromkeys(OPTIONS, 0) | set_)
@@ -46,6 +47,10 @@ class Draws:
         self._asked.append(trial)
         drawn = {name: trial.suggest_int(name, 0, len(OPTIONS[name])) for name in OPTIONS}
         return tuple((name, OPTIONS[name][at - 1]) for name, at in drawn.items() if at)
+
+    def lose(self) -> None:
+        """What was asked for first and not told yet can't be tried, for no fault of its own."""
+        self._study.tell(self._asked.popleft(), state=self._failed)
 
     def tell(self, ratio: float | None) -> None:
         """The time of what was asked for first and not told yet, over that without options; None if

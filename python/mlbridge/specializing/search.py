@@ -13,7 +13,7 @@ from ..errors import InvalidArgument, Unsupported
 from ..process_runner import run_tool
 from . import decisions_file
 from .recipes import Recipe, plugin_digest, recipes
-from .specialization import Settings, Specialization, must_make_sense
+from .specialization import VARIABLES, Settings, Specialization, must_make_sense
 from .steps import Search, processor
 from .workplace import Workplace, contents_of
 
@@ -55,9 +55,10 @@ def specialize(
         asdict(replace(settings, budget=0, cluster="")) | {"tree": str(settings.tree.resolve())},
         version,
     ]
-    made_from += [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS", "LDFLAGS", "PATH")]
+    made_from += [os.environ.get(name, "") for name in (*VARIABLES, "PATH")]
     made_from += [recipe.words("") for recipe in recipes()]
-    made_from += [processor(settings.compiler), plugin_digest()]
+    made_from.append(processor(settings.compiler))
+    made_from += [plugin_digest()] * ("versions" in settings.levers)
     done = False
     wrong_file = output.with_name(f"{output.name}.wrong")
     place = Workplace(work, [*made_from, contents_of(settings.tree, (output, wrong_file))])

@@ -15,6 +15,8 @@ from .recipes import LEVERS, Recipe, recipes
 
 #: How the problem of a recipe begins whose program does something else.
 WRONG = "wrong"
+#: The variables that builds add to what they are told.
+VARIABLES = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
 
 
 @dataclass(frozen=True)

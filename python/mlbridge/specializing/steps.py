@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import profdata
 from ..clock import LEAST_PAIRS
+from ..cluster import must_answer
 from ..errors import Error, InvalidArgument
 from ..files import extra
 from ..process_runner import run_tool
@@ -34,7 +35,6 @@ from .draws import Draws
 from .recipes import Recipe, first, instrumented, plugin, recipes, variations
 from .specialization import WRONG, Settings, Specialization
 from .tries import Base, Tries, can_relink
-from .tries_on_nodes import must_answer
 from .tuning import tune
 from .workplace import Workplace
 
@@ -83,7 +83,7 @@ class Search:
             profdata.must_have_runtime(self._settings.compiler)
         if self._settings.budget:
             Draws()  # here it says what it lacks, not in an hour
-        if self._settings.cluster:
+        if self._settings.cluster and not self._place.has(f"build {_BASELINE}"):
             must_answer(self._settings.cluster)
         self._build(Recipe())
         if self._settings.check:
@@ -132,7 +132,7 @@ class Search:
 
     def _variant_of(self, recipe: Recipe) -> Variant:
         # The recipe without levers, if it is measured, is a second build like the baseline.
-        return self._variant(recipe.name, recipe.words(str(self._place.profile_of(recipe))))
+        return self._place.variant_of(recipe, self._settings.compiler)
 
     @property
     def _baseline(self) -> Variant:
@@ -429,9 +429,14 @@ class Search:
             found.notes.append("nothing was searched, as no recipe will do")
             return
         self._build(base)
-        known = self._base(base)
-        tries = Tries(settings, self._workspace, self._variant_of, known)
-        tuned = tune(settings, self._place, tries, known, self._major, self._shown)
+        about = self._about(base)
+        linked = list(self._place.kept(f"build {base.name}")["bytes"])
+        relinks = base.link and self._place.step(
+            f"relinks {base.name}",
+            lambda: can_relink(self._place, self._workspace, base, settings.compiler, linked),
+        )
+        tries = Tries(settings, self._workspace, self._variant_of, about, linked if relinks else ())
+        tuned = tune(settings, self._place, tries, about, self._major, self._shown)
         found.tuned += tuned.wrong
         found.problems |= {recipe.name: what for recipe, what in tuned.wrong.items()}
         best = sorted(tuned.right, key=tuned.right.__getitem__)
@@ -451,24 +456,17 @@ class Search:
             if tree.name.partition(".")[0] not in kept:
                 shutil.rmtree(tree, ignore_errors=True)
 
-    def _base(self, recipe: Recipe) -> Base:
+    def _about(self, recipe: Recipe) -> Base:
         """What tries over a recipe need to know of it."""
         settings, kept = self._settings, self._place.kept
-        built, tried = kept(f"build {recipe.name}"), [kept(f"try {run}") for run in settings.runs]
-        linked = tuple(built["bytes"])
-        same = self._variant("relinked", recipe.words(str(self._place.profile_of(recipe))))
-        like = self._variant_of(recipe)
+        tried = [kept(f"try {run}") for run in settings.runs]
         return Base(
             recipe,
-            linked,
-            is_relinked=bool(recipe.link)
-            and self._place.step(
-                f"relinks {recipe.name}",
-                lambda: can_relink(self._workspace, same, like, linked),
-            ),
             expected={run: one["results"] for run, one in zip(settings.runs, tried, strict=True)},
             most_bytes=None if settings.objective == "time" else self._found.bytes[_BASELINE],
-            slowest=max(built["seconds"], *(float(one["seconds"]) for one in tried)),
+            slowest=max(
+                kept(f"build {recipe.name}")["seconds"], *(float(one["seconds"]) for one in tried)
+            ),
         )
 
     def _show(self, found: Mapping[str, Measured]) -> None:

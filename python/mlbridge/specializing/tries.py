@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import Error, InvalidArgument
@@ -15,6 +15,7 @@ from .behaviour import Behaviour
 from .choosing import combined
 from .recipes import Recipe
 from .specialization import Settings
+from .workplace import Workplace
 
 #: Seconds of a try for each recipe and command, as a part of those of the confirmation.
 _TRY = 0.05
@@ -24,24 +25,12 @@ _SLOW = 10
 
 @dataclass(frozen=True)
 class Base:
-    """The recipe over which options are tried, and what is known of its build."""
+    """The recipe over which options are tried, and what is known of its build here."""
 
     recipe: Recipe
-    linked: tuple[str, ...]  #: the executables and shared objects that it links
-    is_relinked: bool  #: a try takes its object files, and only links
     expected: dict[str, dict[str, str]]  #: the results of each run
     most_bytes: int | None  #: more executable bytes are no good
     slowest: float  #: seconds of its build, or of its longest run
-
-    def seconds(self, settings: Settings) -> float:
-        """The most for a build or a run of a try."""
-        return min(settings.timeout, _SLOW * (1 + self.slowest))
-
-    def limit(self, settings: Settings) -> float:
-        """The most for a try, with a search for the option that is wrong."""
-        runs = len(settings.runs)
-        steps = (2 + runs) * 20 + 4 * runs
-        return steps * self.seconds(settings) + 4 * _TRY * settings.seconds * runs
 
 
 class Tries:
@@ -53,46 +42,73 @@ class Tries:
         workspace: Workspace,
         variant_of: Callable[[Recipe], Variant],
         base: Base,
+        linked: Collection[str],
     ) -> None:
+        """`linked`: the executables and shared objects of that build, if a try can take its object
+        files and only link; empty if not."""
         self._settings = settings
         self._workspace = workspace
         self._variant_of = variant_of
         self._base = base
+        self._linked = linked
         self._behaviour = Behaviour(settings, workspace)
 
     def tried(self, recipe: Recipe) -> dict[str, Any]:
-        """The time over that without these options, or what is the problem; the least of the
-        options that make a wrong program, whose build stays; the seconds that this took."""
+        """The time over that without these options, or what is the problem; whether it makes a
+        wrong program, whose build stays; the seconds that this took."""
         begun = time.monotonic()
         base = self._base
-        made: dict[str, Any] = {"time": None, "problem": "", "wrong": []}
-        self._workspace.timeout = base.seconds(self._settings)
+        made: dict[str, Any] = {"time": None, "problem": "", "wrong": False}
         try:
-            built = self.build(recipe)
-            if base.most_bytes is not None and built.bytes > base.most_bytes:
-                made["problem"] = "more bytes than the build's own"
-            elif what := self._difference(recipe):
-                made["problem"] = what
-                made["wrong"] = self._least_wrong(recipe).options
-            else:
-                made["time"] = self._time(recipe)
+            with self._in_time():
+                built = self._build(recipe)
+                if base.most_bytes is not None and built.bytes > base.most_bytes:
+                    made["problem"] = "more bytes than the build's own"
+                elif what := self.difference(recipe):
+                    made |= {"problem": what, "wrong": True}
+                else:
+                    made["time"] = self._time(recipe)
         except Error as error:
             made["problem"] = str(error)
-        finally:
-            self._workspace.timeout = self._settings.timeout
         if not made["wrong"]:
             self._workspace.remove(self._variant_of(recipe))
         return made | {"seconds": time.monotonic() - begun}
 
-    def build(self, recipe: Recipe) -> Built:
-        """Build it, from the object files of the base if code is made in the link."""
-        variant, base = self._variant_of(recipe), self._base
-        if base.is_relinked:
-            return self._workspace.relink(variant, self._variant_of(base.recipe), base.linked)
-        return self._workspace.build(variant)
-
-    def _difference(self, recipe: Recipe) -> str:
+    def difference(self, recipe: Recipe) -> str:
+        """What the program of a recipe that is built does otherwise; empty if nothing."""
         return self._behaviour.difference(self._variant_of(recipe), self._base.expected)
+
+    def least_wrong(self, recipe: Recipe) -> Recipe | None:
+        """Of a recipe that made a wrong program, perhaps elsewhere: that with one of its options if
+        one alone does, or itself; its build stays. None if it is right here."""
+        alone = [recipe._replace(options=(one,)) for one in recipe.options]
+        with self._in_time():
+            for one in dict.fromkeys([*alone, recipe]):
+                with contextlib.suppress(Error):
+                    self._build(one)
+                    if self.difference(one):
+                        if one != recipe:
+                            self._workspace.remove(self._variant_of(recipe))
+                        return one
+                self._workspace.remove(self._variant_of(one))
+        return None
+
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """Options may make builds and programs that don't end."""
+        timeout = self._workspace.timeout
+        self._workspace.timeout = min(timeout, _SLOW * (1 + self._base.slowest))
+        try:
+            yield
+        finally:
+            self._workspace.timeout = timeout
+
+    def _build(self, recipe: Recipe) -> Built:
+        variant = self._variant_of(recipe)
+        if self._linked:
+            like = self._variant_of(self._base.recipe)
+            return self._workspace.relink(variant, like, self._linked)
+        return self._workspace.build(variant)
 
     def _time(self, recipe: Recipe) -> float:
         settings = self._settings
@@ -108,29 +124,18 @@ class Tries:
         assert over, "there is a run"
         return over.mean
 
-    def _least_wrong(self, recipe: Recipe) -> Recipe:
-        """The recipe with one of these options that makes a wrong program, if one alone does."""
-        for option in recipe.options if len(recipe.options) > 1 else ():
-            one = recipe._replace(options=(option,))
-            what = ""
-            with contextlib.suppress(Error):
-                self.build(one)
-                what = self._difference(one)
-            if what:
-                self._workspace.remove(self._variant_of(recipe))
-                return one
-            self._workspace.remove(self._variant_of(one))
-        return recipe
-
 
 def can_relink(
-    workspace: Workspace, variant: Variant, like: Variant, linked: tuple[str, ...]
+    place: Workplace, workspace: Workspace, recipe: Recipe, compiler: str, linked: Collection[str]
 ) -> bool:
-    """Whether the build links again from the object files of another variant's."""
+    """Whether the build links again from the object files of a recipe, by the compiler that it is
+    told."""
+    like = place.variant_of(recipe, compiler)
+    again = replace(like, name="relinked")
     try:
-        workspace.relink(variant, like, linked)
+        workspace.relink(again, like, linked)
+        return place.was_called()
     except BuildFailed:
         return False
     finally:
-        workspace.remove(variant)
-    return True
+        workspace.remove(again)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tries options of LLVM on the nodes of a Ray cluster, which get the source tree, the build of the
-recipe over which they are tried, and the profile. Each node has one try at a time, and compares
-times with its own only."""
+"""Tries options of LLVM on the nodes of a Ray cluster.
+
+A node gets the source tree and the profile, and builds the recipe over which options are tried
+itself, once. It has one try at a time, and compares times with its own only.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pickle
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -15,87 +19,147 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..archives import packed, unpack
+from ..archives import PACKING, packed, unpack
+from ..cluster import alive, connected
+from ..errors import DeadlineExceeded, Error, Unavailable
 from ..trials import Needs, Options, Trial, evaluate
 from ..workspace import cxx_of
+from .options import OPTIONS
 from .recipes import PLUGIN, Recipe
-from .specialization import Settings
-from .tries import Base, Tries
-from .workplace import TREES, Workplace
+from .specialization import VARIABLES, Settings
+from .tries import Base, Tries, can_relink
+from .workplace import TOOLS, Workplace
 
-#: What a build takes from the variables of the machine where the command runs.
-_VARIABLES = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
+_PREFIX = "mlbridge-specialize-"
 
 Evaluate = Callable[[Mapping[str, Recipe]], Iterator[tuple[str, dict[str, Any]]]]
 
 
 @contextlib.contextmanager
-def on_nodes(
+def nodes(
     settings: Settings, place: Workplace, base: Base, major: str, warned: Callable[[str], None]
 ) -> Iterator[tuple[int, Evaluate]]:
-    """How many tries go on at once, and what evaluates them, in the order in which they end.
-    Raises NotFound without Ray, Unavailable if no cluster answers or no node is left."""
-    from ..cluster import alive, connected
-
+    """How many tries go on at once, and what evaluates them, in the order in which they end; `lost`
+    is what a node couldn't try. Raises NotFound without Ray, Unavailable if no cluster answers, or
+    no node can try anything."""
     linker = [f"ld.lld-{major}"] if base.recipe.link else []
+    tools = [f"llvm-{name}-{major}" for name in TOOLS]
     needs = Needs(
-        programs=[settings.compiler, cxx_of(settings.compiler), *linker],
+        programs=["tar", settings.compiler, cxx_of(settings.compiler), *linker, *tools],
         plugins=[PLUGIN] * base.recipe.versions,
     )
-    nodes = Options(cluster=settings.cluster, each=1, needs=needs, warned=warned)
-    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    said: set[str] = set()
+
+    def warn(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            warned(text)
+
+    options = Options(cluster=settings.cluster, each=1, needs=needs, warned=warn)
+    profile = [place.profile_of(base.recipe).name] if base.recipe.profile else []
+    sent = (packed(settings.tree), packed(place.folder, profile) if profile else b"")
     function = partial(
-        _tried, settings=replace(settings, cluster=""), base=base, major=major, variables=variables
+        _tried,
+        digest=hashlib.blake2b(pickle.dumps((sent, base)), digest_size=8).hexdigest(),
+        settings=replace(settings, cluster=""),
+        base=base,
+        major=major,
+        variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
     )
-    tree = base.recipe.name
-    built = [f"{TREES}/{tree}", f"{TREES}/{tree}.decisions"]
-    built += [place.profile_of(base.recipe).name] * base.recipe.profile
-    sent = (packed(settings.tree), packed(place.folder, built))
+    runs = len(settings.runs)
+    limit = 2 * PACKING + (4 + len(OPTIONS) + 6 * runs) * settings.timeout + runs * settings.seconds
 
     def evaluated(recipes: Mapping[str, Recipe]) -> Iterator[tuple[str, dict[str, Any]]]:
         trials = (
-            Trial(step, pickle.dumps((recipe.options, sent)), limit=base.limit(settings))
+            Trial(step, pickle.dumps((recipe.options, sent)), limit)
             for step, recipe in recipes.items()
         )
-        with contextlib.closing(evaluate(function, trials, nodes, ordered=False)) as results:
+        lost: dict[str, Error] = {}
+        with contextlib.closing(evaluate(function, trials, options, ordered=False)) as results:
             for result in results:
-                failed: dict[str, Any] = {"time": None, "problem": str(result.error), "wrong": []}
-                made = failed if result.error else result.get()
-                yield result.key, {"seconds": result.seconds, **made}
+                none = {"time": None, "problem": str(result.error), "wrong": False}
+                if isinstance(result.error, DeadlineExceeded):
+                    yield result.key, {**none, "seconds": result.seconds}
+                elif result.error:
+                    warn(f"node {result.node}: {result.error}")
+                    lost[result.key] = result.error
+                else:
+                    yield result.key, result.get()
+        if len(lost) == len(recipes):
+            raise Unavailable(f"no node can try anything: {next(iter(lost.values()))}")
+        for step, error in lost.items():
+            found = {"time": None, "problem": str(error), "wrong": False, "lost": True}
+            yield step, {**found, "seconds": 0.0}
 
     with connected(settings.cluster):
         yield max(1, len(alive())), evaluated
 
 
-def must_answer(cluster: str) -> None:
-    """NotFound without Ray, Unavailable if no cluster answers at the address."""
-    from ..cluster import connected
-
-    with connected(cluster):
-        pass
-
-
 def _tried(
-    trial: Trial, settings: Settings, base: Base, major: str, variables: Mapping[str, str]
+    trial: Trial,
+    digest: str,
+    settings: Settings,
+    base: Base,
+    major: str,
+    variables: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Evaluates a try on this node."""
-    options, (source, built) = pickle.loads(trial.inputs)
-    with tempfile.TemporaryDirectory(
-        prefix="mlbridge-specialize-", ignore_cleanup_errors=True
-    ) as folder:
-        tree = Path(folder, "source")
-        unpack(source, tree)
-        place = Workplace(Path(folder, "work"), trial.key)
+    """Evaluates a try on this node. Unavailable if the program isn't the same here."""
+    options, sent = pickle.loads(trial.inputs)
+    _remove_old()
+    if digest not in _here:
+        while _here:
+            _here.popitem()[1].close()
+        _here[digest] = _Node(sent, settings, base, major, variables)
+    return _here[digest].tries.tried(base.recipe._replace(options=options))
+
+
+class _Node:
+    """A folder with the build of the recipe over which options are tried."""
+
+    def __init__(
+        self,
+        sent: tuple[bytes, bytes],
+        settings: Settings,
+        base: Base,
+        major: str,
+        variables: Mapping[str, str],
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+        folder = Path(self._folder.name)
+        source, profile = sent
+        unpack(source, folder / "source")
+        settings = replace(settings, tree=folder / "source")
+        self._place = place = Workplace(folder / "work", base.recipe.name)
         try:
-            settings = replace(settings, tree=tree)
+            if profile:
+                unpack(profile, place.folder)
             workspace = place.workspace(settings, major, variables)
-            unpack(built, place.folder)
+            variant_of = partial(place.variant_of, command=settings.compiler)
+            linked = list(workspace.build(variant_of(base.recipe)).objects)
+            relinks = base.recipe.link and can_relink(
+                place, workspace, base.recipe, settings.compiler, linked
+            )
+            self.tries = Tries(settings, workspace, variant_of, base, linked if relinks else ())
+            if what := self.tries.difference(base.recipe):
+                raise Unavailable(f"the program does something else there: {what}")
+        except BaseException:
+            self.close()
+            raise
 
-            def variant_of(recipe: Recipe) -> Any:
-                words = recipe.words(str(place.profile_of(recipe)))
-                return place.variant(recipe.name, settings.compiler, words)
+    def close(self) -> None:
+        """Remove it."""
+        self._place.close(remove=True)
+        self._folder.cleanup()
 
-            tries = Tries(settings, workspace, variant_of, base)
-            return tries.tried(base.recipe._replace(options=options))
-        finally:
-            place.close()
+
+#: Of this process of Ray's, which has more tries of the same search.
+_here: dict[str, _Node] = {}
+
+
+def _remove_old() -> None:
+    """Remove what killed processes have left here, and end what runs there."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if (folder / "work" / "lock").exists():
+            with contextlib.suppress(Error, OSError):  # another one works there
+                Workplace(folder / "work", None).close(remove=True)
+                shutil.rmtree(folder, ignore_errors=True)

@@ -7,15 +7,15 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
-from ..errors import Error
 from .draws import Draws
-from .options import FIRST, read
+from .options import FIRST, Options, read
 from .recipes import Recipe
 from .specialization import Settings
 from .tries import Base, Tries
-from .tries_on_nodes import Evaluate, on_nodes
+from .tries_on_nodes import Evaluate, nodes
 from .workplace import Workplace
 
 
@@ -40,7 +40,10 @@ def tune(
     major: str,
     shown: Callable[[str], None],
 ) -> Tuned:
-    """Try options until the budget is spent; tries of an earlier call aren't done again."""
+    """Try options until the budget is spent; tries of an earlier call aren't done again.
+
+    They go in batches of as many as go on at once, so that the same is drawn again when an
+    interrupted search goes on, wherever that is."""
     draws, found = Draws(FIRST), Tuned()
     spent, number = 0.0, 0
 
@@ -50,22 +53,25 @@ def tune(
         recipe = base.recipe._replace(options=draws.ask())
         return f"tune {number}: {recipe.name}", recipe
 
-    with _evaluator(settings, place, tries, base, major, shown) as (most, evaluate):
+    with contextlib.ExitStack() as stack:
+        evaluator = cache(
+            lambda: stack.enter_context(_evaluator(settings, place, tries, base, major, shown))
+        )
         while spent < settings.budget:
-            step, recipe = draw()
-            count = place.kept(step)["at once"] if place.has(step) else most
-            drawn = {step: recipe, **dict(draw() for _ in range(count - 1))}
+            batch = f"batch {number + 1}"
+            count = place.kept(batch) if place.has(batch) else evaluator()[0]
+            if count > 1:
+                place.keep(batch, count, 0.0)
+            drawn = dict(draw() for _ in range(count))
+            todo = {
+                step: recipe
+                for step, recipe in drawn.items()
+                if recipe != base.recipe and not found.avoids(recipe) and not place.has(step)
+            }
             before = time.monotonic()
-            for step, made in evaluate(
-                {
-                    step: recipe
-                    for step, recipe in drawn.items()
-                    if recipe != base.recipe and not found.avoids(recipe) and not place.has(step)
-                }
-            ):
+            for step, made in evaluator()[1](todo) if todo else ():
                 now = time.monotonic()
-                kept = made | {"at once": count, "spent": now - before}
-                place.keep(step, kept, made["seconds"])
+                place.keep(step, made | {"spent": now - before}, made["seconds"])
                 before = now
             for step, recipe in drawn.items():
                 if not place.has(step):
@@ -74,13 +80,18 @@ def tune(
                     continue
                 one = place.kept(step)
                 spent += one["spent"]
-                draws.tell(one["time"])
+                if one.get("lost"):
+                    draws.lose()
+                else:
+                    draws.tell(one["time"])
                 if one["time"]:
                     found.right[recipe] = one["time"]
                 elif one["wrong"]:
-                    least = base.recipe._replace(options=read(one["wrong"]))
-                    found.wrong[least] = one["problem"]
-                    _must_be_there(place, tries, least)
+                    least = place.step(f"least of {step}", partial(_least_wrong, tries, recipe))
+                    if least is None:
+                        one = one | {"problem": f"{one['problem']}; on a node, and not here"}
+                    else:
+                        found.wrong[base.recipe._replace(options=read(least))] = one["problem"]
                 said = f"{one['time']:.3f} of the time" if one["time"] else one["problem"]
                 shown(
                     f"{recipe.name}: {said}; best {min(found.right.values(), default=1.0):.3f}, "
@@ -100,7 +111,7 @@ def _evaluator(
 ) -> Iterator[tuple[int, Evaluate]]:
     """How many tries go on at once, and what evaluates them."""
     if settings.cluster:
-        with on_nodes(settings, place, base, major, shown) as both:
+        with nodes(settings, place, base, major, shown) as both:
             yield both
         return
 
@@ -111,8 +122,6 @@ def _evaluator(
     yield 1, here
 
 
-def _must_be_there(place: Workplace, tries: Tries, wrong: Recipe) -> None:
-    """Build a wrong program here, which a node may have found."""
-    if not place.tree_of(wrong).is_dir():
-        with contextlib.suppress(Error):
-            tries.build(wrong)
+def _least_wrong(tries: Tries, recipe: Recipe) -> Options | None:
+    least = tries.least_wrong(recipe)
+    return None if least is None else least.options

@@ -30,7 +30,7 @@ _KIND = "specialization"
 #: The names by which builds call a compiler that they don't take from $CC or $CXX.
 _C, _CXX = ("cc", "c99", "gcc", "clang"), ("c++", "g++", "clang++")
 #: LLVM's tools, which read bitcode, by the names and variables that builds know.
-_TOOLS = {"ar": "AR", "nm": "NM", "ranlib": "RANLIB"}
+TOOLS = {"ar": "AR", "nm": "NM", "ranlib": "RANLIB"}
 #: The variable that tells the processes of a folder.
 _MARK = "MLBRIDGE_SPECIALIZATION"
 TREES = "trees"
@@ -170,6 +170,10 @@ class Workplace:
         """The tree that was built by the recipe, if it was."""
         return self.folder / TREES / recipe.name
 
+    def variant_of(self, recipe: Recipe, command: str) -> Variant:
+        """A build by a compiler with the words of a recipe."""
+        return self.variant(recipe.name, command, recipe.words(str(self.profile_of(recipe))))
+
     def variant(self, name: str, command: str, words: Sequence[str]) -> Variant:
         """A build by a compiler with these words more."""
         return Variant(name, lambda _: self.compilers(command, words), begin=self.forget_calls)
@@ -221,7 +225,7 @@ class Workplace:
         self._bin.mkdir(exist_ok=True)
         found = {_MARK: str(self.folder), "LLVM_PROFILE_FILE": ""}
         found |= {"PATH": f"{self._bin}:{os.environ.get('PATH', os.defpath)}"}
-        for name, variable in _TOOLS.items():
+        for name, variable in TOOLS.items():
             real = shutil.which(f"llvm-{name}-{version}")
             if real is None:
                 raise NotFound(
