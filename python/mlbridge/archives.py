@@ -17,7 +17,7 @@ PACKING = 600.0
 def packed(folder: Path, names: Iterable[str] = (".",)) -> bytes:
     """An archive of a folder, or of some of its files and folders. NotFound, Error"""
     if not folder.is_dir():
-        raise NotFound(f"{folder} is no folder; expected a source tree")
+        raise NotFound(f"{folder} is no folder")
     with tempfile.TemporaryDirectory(prefix="mlbridge-packed-") as place:
         archive = Path(place) / "archive.tar.gz"
         command = ["tar", "-C", str(folder), "-czf", str(archive), "--", *names]

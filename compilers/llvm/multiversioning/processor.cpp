@@ -35,7 +35,7 @@ public:
     IRBuilder<> No(Without);
     No.CreateStore(No.getInt8(State::No), &Known);
     No.CreateBr(Done);
-    // Each object file of a program has the constructor, and the first one to run has asked.
+    // Of several constructors the first one to run has asked.
     Value *const Was = Code.CreateLoad(Code.getInt8Ty(), &Known);
     go(Code.CreateICmpEQ(Was, Code.getInt8(State::Unknown)), Done);
     atLeast(cpuid(0), 7, Without);
@@ -103,7 +103,8 @@ Processor::Processor(Module &M) {
                                            GlobalValue::LinkOnceODRLinkage, AskName, M);
   Ask->setVisibility(GlobalValue::HiddenVisibility);
   Ask->setDSOLocal(true);
-  // The linker keeps one of the variable, the function and its entry among the constructors.
+  // The linker keeps one of the variable, the function and its entry among the constructors; in
+  // ThinLTO one of each file.
   Comdat *const Group = M.getOrInsertComdat(Name);
   Known->setComdat(Group);
   Ask->setComdat(Group);
