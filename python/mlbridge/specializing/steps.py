@@ -391,8 +391,8 @@ class Search:
         return [recipe for recipe in more if self._is_usable(recipe)]
 
     def _make_versions(self, tried: Sequence[Recipe]) -> None:
-        """Measure the fastest recipes, and the smallest of those that are nearly as fast, beside
-        the same with versions for newer processors."""
+        """Measure the fastest recipes, and the smallest of each link that are nearly as fast, with
+        versions for newer processors."""
         found, settings = self._found, self._settings
         if not {"profile", "versions"} <= set(settings.levers):
             return
@@ -406,16 +406,21 @@ class Search:
         limit = _NEARLY * time_of(found.raced[there[0].name]) if there else 0.0
         near = [one for one in there if time_of(found.raced[one.name]) <= limit]
         fastest = contenders(found.raced, there, settings.objective)
-        smallest = sorted(near, key=lambda one: found.raced[one.name].bytes or 1.0)
-        beside = list(dict.fromkeys([*fastest[:_LINKS], *smallest[:1]]))
+        smallest: dict[str, Recipe] = {}
+        for one in sorted(near, key=lambda one: found.raced[one.name].bytes or 1.0):
+            smallest.setdefault(one.link, one)
         made = self._usable_more(
             one._replace(versions=True, tune=tune)  # tuned code may be larger
-            for one in beside
+            for one in [*fastest[:_LINKS], *smallest.values()]
             for tune in sorted({one.tune, ""})
         )
+        if settings.objective == "time-at-no-more-bytes":
+            most = found.bytes[_BASELINE]
+            made = [one for one in made if found.bytes[one.name] <= most] or made[:1]
         if made:
             seconds = _ROUNDS[1] * settings.seconds
-            measured = self._measure("versions", [*beside, *made], settings.runs, seconds)
+            beside = [*fastest[:_LINKS], *made]
+            measured = self._measure("versions", beside, settings.runs, seconds)
             found.raced |= measured
             self._show(measured)
 
