@@ -31,6 +31,7 @@ from small_program import (
     specialized,
 )
 
+from mlbridge import files
 from mlbridge.cli import main
 from mlbridge.errors import Busy, InvalidArgument, NotFound
 from mlbridge.ratio import Ratio
@@ -161,7 +162,7 @@ def test_versions_for_newer_processors(
     new = subprocess.run(run[3:], cwd=tree, capture_output=True, timeout=60)
     assert (old.returncode, old.stdout) == (new.returncode, new.stdout)
     assert main(["flags", "--decisions", str(file)]) == 0 and not capsys.readouterr().err
-    other = tmp_path / "multiversioning"
+    plugin, other = files.plugin("multiversioning"), tmp_path / "multiversioning"
     monkeypatch.setattr("mlbridge.files.plugin", lambda name: str(other))
     other.write_text("another build")
     assert main(["flags", "--decisions", str(file)]) == 0
@@ -171,6 +172,11 @@ def test_versions_for_newer_processors(
         decisions_file.read(file).words()
     for made in (*tree.rglob("*.o"), tree / "app"):
         made.unlink()
+    monkeypatch.setattr("mlbridge.files.plugin", lambda name: plugin)
+    found = specialized(tree, levers=levers, objective="time-at-no-more-bytes")
+    with_versions = [name for name in found.raced if name.endswith("versions")]
+    assert len(with_versions) == 1 and found.raced[with_versions[0]].bytes > 1, "for a note"
+    monkeypatch.setattr("mlbridge.files.plugin", lambda name: str(other))
     found = specialized(tree, levers=levers)
     assert found.chosen == Recipe(True, link="full") and "no versions were made" in found.notes[0]
 
