@@ -21,8 +21,13 @@ from .options import Options, read
 #: if there is a budget.
 LEVERS = ("profile", "partial", "link", "cold", "lean", "tune", "versions")
 #: With a profile LLVM weighs what inlining saves, and small programs that run all over grow by
-#: half. So a call that runs often is inlined up to a size instead; LLVM's own is 3000.
-_LEAN = {"inline-enable-cost-benefit-analysis": "false", "hot-callsite-threshold": "1000"}
+#: half. So a call that runs often is inlined up to a size instead; LLVM's own is 3000. And a call
+#: by a pointer becomes a direct call of one function at most, not of three.
+_LEAN = {
+    "inline-enable-cost-benefit-analysis": "false",
+    "hot-callsite-threshold": "1000",
+    "icp-max-prom": "1",
+}
 #: The parts of all counts, in millionths, beyond which blocks and functions are cold. LLVM's own is
 #: 999999, and makes larger programs that are no faster.
 _COLD = {"cold": "999000", "colder": "990000"}
