@@ -175,7 +175,8 @@ def test_versions_for_newer_processors(
     monkeypatch.setattr("mlbridge.files.plugin", lambda name: plugin)
     found = specialized(tree, levers=levers, objective="time-at-no-more-bytes")
     with_versions = [name for name in found.raced if name.endswith("versions")]
-    assert len(with_versions) == 1 and found.raced[with_versions[0]].bytes > 1, "for a note"
+    assert len(with_versions) == 1, "for a note"
+    assert (found.raced[with_versions[0]].bytes or 0) > 1
     monkeypatch.setattr("mlbridge.files.plugin", lambda name: str(other))
     found = specialized(tree, levers=levers)
     assert found.chosen == Recipe(True, link="full") and "no versions were made" in found.notes[0]

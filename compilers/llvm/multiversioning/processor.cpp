@@ -35,7 +35,7 @@ public:
     IRBuilder<> No(Without);
     No.CreateStore(No.getInt8(State::No), &Known);
     No.CreateBr(Done);
-    // Of several constructors the first one to run has asked.
+    // The first of several constructors has asked.
     Value *const Was = Code.CreateLoad(Code.getInt8Ty(), &Known);
     go(Code.CreateICmpEQ(Was, Code.getInt8(State::Unknown)), Done);
     atLeast(cpuid(0), 7, Without);

@@ -22,7 +22,7 @@ class Behaviour:
         self._workspace = workspace
 
     def results(self, ran: Ran, files: Mapping[str, Output | None]) -> dict[str, str]:
-        """Of a run: what must be the same in another build."""
+        """The parts of a run that must be the same in another build."""
         found = {"exit code": str(ran.code)}
         if not self._settings.check:
             found["standard output"] = ran.stdout.digest

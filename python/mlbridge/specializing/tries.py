@@ -79,8 +79,8 @@ class Tries:
         return self._behaviour.difference(self._variant_of(recipe), self._base.expected)
 
     def least_wrong(self, recipe: Recipe) -> Recipe | None:
-        """Of a recipe that made a wrong program, perhaps elsewhere: that with one of its options if
-        one alone does, or itself; its build stays. None if it is right here."""
+        """What is left of a recipe that made a wrong program, perhaps elsewhere: one of its options
+        if one alone does, or all; its build stays. None if it is right here."""
         alone = [recipe._replace(options=(one,)) for one in recipe.options]
         with self._in_time():
             for one in dict.fromkeys([*alone, recipe]):

@@ -152,7 +152,7 @@ class _Node:
         self._folder.cleanup()
 
 
-#: Of this process of Ray's, which has more tries of the same search.
+#: What this process of Ray's keeps for more tries of the same search.
 _here: dict[str, _Node] = {}
 
 

@@ -21,7 +21,7 @@ from .workplace import Workplace
 
 @dataclass
 class Tuned:
-    """Of the recipes that were tried: times over the base's, and what is wrong with those that have
+    """The recipes that were tried: times over the base's, and what is wrong with those that have
     the fewest options of which the program does something else."""
 
     right: dict[Recipe, float] = field(default_factory=dict)
