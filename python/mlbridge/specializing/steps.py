@@ -35,7 +35,8 @@ from .draws import Draws
 from .recipes import Recipe, first, instrumented, plugin, recipes, variations
 from .specialization import WRONG, Settings, Specialization
 from .tries import Base, Tries, can_relink
-from .tuning import tune
+from .tries_on_nodes import nodes
+from .tuning import here, tune
 from .workplace import Workplace
 
 #: Seconds for each recipe and command in the first round and in that of the leaders, as parts of
@@ -419,8 +420,8 @@ class Search:
             made = [one for one in made if found.bytes[one.name] <= most] or made[:1]
         if made:
             seconds = _ROUNDS[1] * settings.seconds
-            beside = [*fastest[:_LINKS], *made]
-            measured = self._measure("versions", beside, settings.runs, seconds)
+            compared = [*fastest[:_LINKS], *made]
+            measured = self._measure("versions", compared, settings.runs, seconds)
             found.raced |= measured
             self._show(measured)
 
@@ -441,7 +442,12 @@ class Search:
             lambda: can_relink(self._place, self._workspace, base, settings.compiler, linked),
         )
         tries = Tries(settings, self._workspace, self._variant_of, about, linked if relinks else ())
-        tuned = tune(settings, self._place, tries, about, self._major, self._shown)
+        evaluator = (
+            partial(nodes, settings, self._place, about, self._major, self._shown)
+            if settings.cluster
+            else partial(here, tries)
+        )
+        tuned = tune(settings, self._place, tries, about, evaluator, self._shown)
         found.tuned += tuned.wrong
         found.problems |= {recipe.name: what for recipe, what in tuned.wrong.items()}
         best = sorted(tuned.right, key=tuned.right.__getitem__)
@@ -465,13 +471,12 @@ class Search:
         """What tries over a recipe need to know of it."""
         settings, kept = self._settings, self._place.kept
         tried = [kept(f"try {run}") for run in settings.runs]
+        took = {step: seconds for step, _, seconds in self._place.timeline()}
         return Base(
             recipe,
             expected={run: one["results"] for run, one in zip(settings.runs, tried, strict=True)},
             most_bytes=None if settings.objective == "time" else self._found.bytes[_BASELINE],
-            slowest=max(
-                kept(f"build {recipe.name}")["seconds"], *(float(one["seconds"]) for one in tried)
-            ),
+            slowest=max(took[f"build {recipe.name}"], *(float(one["seconds"]) for one in tried)),
         )
 
     def _show(self, found: Mapping[str, Measured]) -> None:

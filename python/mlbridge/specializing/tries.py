@@ -30,7 +30,7 @@ class Base:
     recipe: Recipe
     expected: dict[str, dict[str, str]]  #: the results of each run
     most_bytes: int | None  #: more executable bytes are no good
-    slowest: float  #: seconds of its build, or of its longest run
+    slowest: float  #: seconds of its build from the start, or of its longest run
 
 
 class Tries:

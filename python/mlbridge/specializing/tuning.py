@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -15,7 +16,7 @@ from .options import FIRST, Options, read
 from .recipes import Recipe
 from .specialization import Settings
 from .tries import Base, Tries
-from .tries_on_nodes import Evaluate, nodes
+from .tries_on_nodes import Evaluate
 from .workplace import Workplace
 
 
@@ -37,10 +38,11 @@ def tune(
     place: Workplace,
     tries: Tries,
     base: Base,
-    major: str,
+    evaluator: Callable[[], AbstractContextManager[tuple[int, Evaluate]]],
     shown: Callable[[str], None],
 ) -> Tuned:
     """Try options until the budget is spent; tries of an earlier call aren't done again.
+    `evaluator` says how many tries go on at once, and evaluates them: `here` or `nodes`.
 
     They go in batches of as many as go on at once, so that the same is drawn again when an
     interrupted search goes on, wherever that is."""
@@ -54,12 +56,10 @@ def tune(
         return f"tune {number}: {recipe.name}", recipe
 
     with contextlib.ExitStack() as stack:
-        evaluator = cache(
-            lambda: stack.enter_context(_evaluator(settings, place, tries, base, major, shown))
-        )
+        opened = cache(lambda: stack.enter_context(evaluator()))  # if there is something to try
         while spent < settings.budget:
             batch = f"batch {number + 1}"
-            count = place.kept(batch) if place.has(batch) else evaluator()[0]
+            count = place.kept(batch) if place.has(batch) else opened()[0]
             if count > 1:
                 place.keep(batch, count, 0.0)
             drawn = dict(draw() for _ in range(count))
@@ -69,7 +69,7 @@ def tune(
                 if recipe != base.recipe and not found.avoids(recipe) and not place.has(step)
             }
             before = time.monotonic()
-            for step, made in evaluator()[1](todo) if todo else ():
+            for step, made in opened()[1](todo) if todo else ():
                 now = time.monotonic()
                 place.keep(step, made | {"spent": now - before}, made["seconds"])
                 before = now
@@ -101,25 +101,14 @@ def tune(
 
 
 @contextlib.contextmanager
-def _evaluator(
-    settings: Settings,
-    place: Workplace,
-    tries: Tries,
-    base: Base,
-    major: str,
-    shown: Callable[[str], None],
-) -> Iterator[tuple[int, Evaluate]]:
-    """How many tries go on at once, and what evaluates them."""
-    if settings.cluster:
-        with nodes(settings, place, base, major, shown) as both:
-            yield both
-        return
+def here(tries: Tries) -> Iterator[tuple[int, Evaluate]]:
+    """What evaluates tries on this machine, one at a time; `nodes` has a cluster do it."""
 
-    def here(recipes: Mapping[str, Recipe]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def evaluated(recipes: Mapping[str, Recipe]) -> Iterator[tuple[str, dict[str, Any]]]:
         for step, recipe in recipes.items():
             yield step, tries.tried(recipe)
 
-    yield 1, here
+    yield 1, evaluated
 
 
 def _least_wrong(tries: Tries, recipe: Recipe) -> Options | None:
