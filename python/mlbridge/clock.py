@@ -46,6 +46,10 @@ _GROWTH = 1.25  # of the pairs, until the interval is looked at again
 _PROBES = 5
 _CHUNK = 1 << 20
 _SHELL = frozenset("|&;<>()$`\\\"'*?[]#~%{}\n=")
+_SHELLS_OWN = frozenset(
+    "! . : cd command eval exec exit export read set time times trap type ulimit umask unset wait"
+    .split()
+)  # fmt: skip
 _starting = threading.Lock()
 
 
@@ -66,7 +70,9 @@ class Command:
     @classmethod
     def of(cls, text: str) -> Command:
         """A command as people type it; `sh -c` runs it if it needs a shell."""
-        return cls(("sh", "-c", text) if _SHELL & set(text) else tuple(shlex.split(text)))
+        if _SHELL & set(text) or _SHELLS_OWN & set(text.split()[:1]):
+            return cls(("sh", "-c", text))
+        return cls(tuple(shlex.split(text)))
 
     def __str__(self) -> str:
         return shlex.join(self.words)
@@ -309,16 +315,19 @@ class _Runner:
         work.before()
         total, codes = 0.0, []
         for number, command in enumerate(work.commands):
-            spent = run(
-                command,
-                work.folder,
-                # A regular file: some programs do less if they write to /dev/null.
-                stdout=self._folder / f"{number}.stdout",
-                stderr=self._folder / f"{number}.stderr",
-                env=work.env,
-                processor=self._processor,
-                timeout=self._timeout,
-            )
+            try:
+                spent = run(
+                    command,
+                    work.folder,
+                    # A regular file: some programs do less if they write to /dev/null.
+                    stdout=self._folder / f"{number}.stdout",
+                    stderr=self._folder / f"{number}.stderr",
+                    env=work.env,
+                    processor=self._processor,
+                    timeout=self._timeout,
+                )
+            except DeadlineExceeded as error:
+                raise DeadlineExceeded(f"{work.name}: {error}") from None
             total += spent.processor if self._clock == "processor" else spent.wall
             codes.append(spent.code)
             if command.code not in (None, spent.code):
@@ -407,7 +416,7 @@ def compare(
     Each process may take `timeout` seconds. All builds first run once without being timed, and
     once after it, and their exit codes, outputs and files are compared; a build with others is not
     timed. `processor`: its number; default: quiet_processor(). InvalidArgument, NotFound,
-    DeadlineExceeded.
+    DeadlineExceeded; if the reason is a build, the message begins with its name and a colon.
     """
     names = [work.name for work in (baseline, *others)]
     if len(set(names)) != len(names) or not others:

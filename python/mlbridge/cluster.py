@@ -16,15 +16,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from . import node_facts
 from .errors import DeadlineExceeded, InternalError, NotFound, Unavailable
 from .files import extra
-from .trial import GRACE, Needs, Options, Result, Trial, evaluated
+from .trial import GRACE, Needs, Options, Result, Trial, Value, evaluated
 
 _ROUND = 0.5  # seconds between two looks at the list of nodes
 _FETCHING = 30.0  # seconds for a result that is there
+_SHARING = 600.0  # seconds in which a node gets a shared value
 _PROBING = 120.0  # seconds in which a node must say what it has
 
 
@@ -298,6 +300,20 @@ def connected(address: str) -> Iterator[None]:
             import ray
 
             ray.shutdown()
+
+
+def shared(value: Value) -> Callable[[], Value]:
+    """A function that an evaluation's function may call on its node: it returns the value, which is
+    sent there once, and as long as this process is connected."""
+    import ray
+
+    return partial(_fetched, ray.put(value))
+
+
+def _fetched(reference: Any) -> Any:
+    import ray
+
+    return ray.get(reference, timeout=_SHARING)
 
 
 def must_answer(address: str) -> None:

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PF_EXITING = 1, 4  # of Linux
 _SETPRIV = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
@@ -74,6 +74,21 @@ class Process(NamedTuple):
                 return file.read().strip()
         except OSError:
             return ""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has ended, is about to, or has been sent SIGKILL."""
+        try:
+            with open(f"/proc/{self.number}/stat", "rb") as file:
+                if int(file.read().rpartition(b")")[2].split()[6]) & _PF_EXITING:
+                    return True
+            with open(f"/proc/{self.number}/status") as file:
+                pending = [
+                    line.split()[1] for line in file if line.startswith(("SigPnd", "ShdPnd"))
+                ]
+        except (OSError, IndexError, ValueError):
+            return True
+        return any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in pending)
 
     @property
     def group(self) -> int:

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import stat
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from .process_runner import Output, Ran, run
 from .spills import SUFFIX, spill_costs
 
 _COPYING = 600.0  # seconds
+_LOOKS_EVERY = 1.0  # seconds
 _MAKES_OWN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
 _CHUNK = 1 << 20
 
@@ -136,6 +138,8 @@ class Workspace:
         claim(self.folder, "validation")
         self._compiler = compiler
         self.timeout = timeout
+        #: Called after each build and run, and at times while runs are compared.
+        self.ended: Callable[[], None] = lambda: None
         self._tree = self.folder / "tree"
         self._logs = self.folder / "decisions"
 
@@ -177,6 +181,7 @@ class Workspace:
                 built = True
                 return found
         finally:
+            self.ended()
             # What failed stays where it is, and doesn't look like what was built.
             for place in (self._tree, self._logs):
                 kept = self._kept(variant, place)
@@ -201,7 +206,8 @@ class Workspace:
                 ran = run(command, self._tree, env=env, timeout=self.timeout)
             return ran, {name: _contents(self._tree / name) for name in self.program.outputs}
         finally:
-            for place, kept in places:
+            self.ended()
+            for place, kept in reversed(places):  # where there is a tree, there are logs
                 place.rename(kept)
 
     def time(
@@ -216,6 +222,7 @@ class Workspace:
         seconds; unless `compared`, its output may differ. The variables are the same for all.
         Raises what clock.compare does."""
         there: list[Variant] = []
+        looked = time.monotonic()
         one = Command.of(command)
         if not compared:
             one = replace(one, stdout=str(self.folder / "output"))
@@ -228,6 +235,10 @@ class Workspace:
                 there.append(variant)
             if variant:
                 self._remove_outputs()
+            nonlocal looked
+            if time.monotonic() >= looked + _LOOKS_EVERY:
+                self.ended()
+                looked = time.monotonic()
 
         works = [
             Work(
@@ -243,6 +254,7 @@ class Workspace:
         try:
             return compare(works[0], works[1:], budget=seconds, timeout=self.timeout)
         finally:
+            self.ended()
             put(None)
 
     def _kept(self, variant: Variant, place: Path) -> Path:

@@ -145,6 +145,8 @@ def test_words_that_need_a_shell_get_one() -> None:
     assert Command.of("./prog -x in.txt").words == ("./prog", "-x", "in.txt")
     assert Command.of("./prog < in.txt").words == ("sh", "-c", "./prog < in.txt")
     assert Command.of("A=b ./prog").words == ("sh", "-c", "A=b ./prog")
+    assert Command.of("exec ./prog").words == ("sh", "-c", "exec ./prog")
+    assert Command.of("! ./prog").words == ("sh", "-c", "! ./prog")
 
 
 class Fake:

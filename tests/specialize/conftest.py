@@ -6,14 +6,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_program import COUNT, MAIN, MAKE, OTHER
+from small_program import COUNT, MAIN, MAKE, OTHER, timing
 
 from mlbridge.clock import Timing
-from mlbridge.ratio import Ratio
 from mlbridge.specializing import tries_on_nodes
 from mlbridge.trial import evaluated as trial_evaluated
 from mlbridge.trials import Options as Nodes
@@ -29,15 +30,6 @@ def tree(tmp_path: Path) -> Path:
     (place / "src/count.c").write_text(COUNT)
     (place / "Makefile").write_text(MAKE)
     return place
-
-
-def timing(names: Sequence[str], times: Mapping[str, float]) -> Timing:
-    """Times as exact as a clock's would be on an ideal machine."""
-    ratios = {}
-    for name in names[1:]:
-        mean = times.get(name, 1.0)
-        ratios[name] = Ratio(mean, mean * 0.99, mean * 1.01, 50)
-    return Timing(names[0], ratios, Ratio(1.0, 0.99, 1.01, 50), dict.fromkeys(names, 0.01))
 
 
 @pytest.fixture
@@ -84,6 +76,8 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
     monkeypatch.setattr(
         "mlbridge.specializing.tries_on_nodes.connected", lambda address: nullcontext()
     )
+    shared = "mlbridge.specializing.tries_on_nodes.shared"
+    monkeypatch.setattr(shared, lambda value: partial(copy, value))
     monkeypatch.setattr("mlbridge.specializing.steps.must_answer", lambda address: None)
     monkeypatch.setattr("mlbridge.specializing.tries_on_nodes.alive", lambda: dict.fromkeys("abc"))
     yield given

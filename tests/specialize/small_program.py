@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlbridge.clock import Timing
+from mlbridge.ratio import Ratio
 from mlbridge.specializing.recipes import Recipe
 from mlbridge.specializing.search import specialize
 from mlbridge.specializing.specialization import Settings, Specialization
@@ -74,3 +77,12 @@ def broken_compiler(folder: Path, cases: str) -> str:
     broken.chmod(0o755)
     (folder / "clang++-broken").symlink_to(broken)
     return str(broken)
+
+
+def timing(names: Sequence[str], times: Mapping[str, float]) -> Timing:
+    """Times as exact as a clock's would be on an ideal machine."""
+    ratios = {}
+    for name in names[1:]:
+        mean = times.get(name, 1.0)
+        ratios[name] = Ratio(mean, mean * 0.99, mean * 1.01, 50)
+    return Timing(names[0], ratios, Ratio(1.0, 0.99, 1.01, 50), dict.fromkeys(names, 0.01))

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,13 @@ from small_program import (
     made_with,
     settings,
     specialized,
+    timing,
 )
 
 from mlbridge import files
 from mlbridge.cli import main
-from mlbridge.errors import Busy, InvalidArgument, NotFound
+from mlbridge.clock import Timing
+from mlbridge.errors import Busy, DeadlineExceeded, InvalidArgument, NotFound
 from mlbridge.ratio import Ratio
 from mlbridge.specializing import decisions_file
 from mlbridge.specializing.choosing import Measured, choose
@@ -41,7 +43,7 @@ from mlbridge.specializing.recipes import Recipe, first, recipes
 from mlbridge.specializing.search import specialize
 from mlbridge.specializing.steps import processor
 from mlbridge.specializing.workplace import Workplace
-from mlbridge.workspace import BuildFailed
+from mlbridge.workspace import BuildFailed, Variant, Workspace
 
 
 def test_the_fastest_way_that_is_confirmed_is_in_the_file(
@@ -103,7 +105,7 @@ def test_objectives_and_levers(tree: Path, clock: Callable[..., list[str]]) -> N
     found = specialized(tree, objective="time-at-no-more-bytes")
     links = {"profile-full-cold", "profile-thin-cold", "profile-cold"}
     assert links <= found.raced.keys()  # any of them may have few enough bytes
-    assert found.chosen == Recipe() and "with more bytes it would be faster" in found.notes[-1]
+    assert found.chosen == Recipe() and "with more bytes it may be faster" in found.notes[-1]
     clock({"profile": 0.8})
     assert specialized(tree, levers=("profile",)).chosen.name == "profile"
     assert specialized(tree, levers=()).chosen == Recipe()
@@ -128,6 +130,37 @@ def test_a_wrong_program_is_reported_and_not_used(
     assert (tree.parent / "work/trees/profile-full/app").is_file()
     wrong = decisions_file.read(tree.parent / "app.decisions.wrong")
     assert wrong.recipe == Recipe(True, link="full")
+
+
+def test_a_program_that_hangs_is_wrong(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """At once, or when it has run a while; what hangs as it always did is not measured."""
+    (tree / "main.c").write_text(
+        MAIN.replace("return argc", "if (HANG) for (volatile int i = 0;; i = 1);\n  return argc")
+    )
+    cases = '*--version*) ;;\n*-flto=full*) set -- "$@" -DHANG=1 ;;\n*) set -- "$@" -DHANG=0 ;;'
+    compiler = broken_compiler(tmp_path, cases)
+
+    def timed(
+        self: Workspace, variants: Sequence[Variant], command: str, seconds: float, **_: Any
+    ) -> Timing:
+        names = [variant.name for variant in variants]
+        if hangs in names:
+            raise DeadlineExceeded(f"{hangs}: `{command}` did not end within 2 s")
+        return timing(names, {"profile": 0.8, "profile-thin": 0.7})
+
+    monkeypatch.setattr(Workspace, "time", timed)
+    hangs, levers = "profile-thin", ("profile", "link")
+    found = specialized(tree, compiler=compiler, levers=levers, timeout=2.0)
+    assert found.chosen.name == "profile"
+    for name in ("profile-full", "profile-thin"):
+        assert found.problems[name].startswith("wrong") and "did not end" in found.problems[name]
+    assert (tmp_path / "work/trees/profile-full/app").is_file()
+    hangs = "none"
+    shutil.rmtree(tmp_path / "work")
+    with pytest.raises(InvalidArgument, match=r"none: .* did not end .* the same each time"):
+        specialized(tree, compiler=compiler, levers=levers, timeout=2.0)
 
 
 def test_what_leads_is_made_for_the_processor(
@@ -182,6 +215,12 @@ def test_versions_for_newer_processors(
     assert found.chosen == Recipe(True, link="full") and "no versions were made" in found.notes[0]
 
 
+#: It is there when the run ends, and in a session of its own.
+SERVER = (
+    "./app a; setsid sh -c '> ready; exec sleep 600' & until test -e ready; do :; done; rm ready"
+)
+
+
 def broken_run(text: str) -> dict[str, Any]:
     return {"runs": (text,), "confirm_runs": ()}
 
@@ -193,6 +232,8 @@ def broken_run(text: str) -> dict[str, Any]:
         (broken_run("./ap"), InvalidArgument, "ended with 127"),
         (broken_run("kill -SEGV $$"), InvalidArgument, "ended with -11"),
         (broken_run("echo nothing"), InvalidArgument, "no run wrote a profile"),
+        (broken_run("./app a; date >> log"), InvalidArgument, "makes log larger each time"),
+        (broken_run(SERVER), InvalidArgument, "leaves processes running"),
         ({"build": "make fail"}, BuildFailed, "No rule to make target"),
         ({"build": "cp /bin/true app"}, BuildFailed, "called no compiler"),
         ({"check": "false"}, InvalidArgument, "the check `false` ended with 1"),
@@ -369,6 +410,10 @@ def test_flags_and_wrapper(
     assert main(["wrapper", "--decisions", str(decisions), "-o", str(script)]) == 0
     subprocess.run(["make", "-B", f"CC={script}", "CFLAGS=-O3"], cwd=tree, check=True)
     assert (tree / "app").read_bytes() == made_with(decisions, tree)
+    content = decisions_file.read(decisions).content
+    decisions_file.write(decisions, b"", {**content, "recipe": Recipe()._asdict()})
+    done = subprocess.run([script, "-c", "main.c"], cwd=tree, capture_output=True, text=True)
+    assert done.returncode == 1 and "has changed" in done.stderr
     decisions.rename(tmp_path / "moved")
     done = subprocess.run([script, "-c", "main.c"], cwd=tree, capture_output=True, text=True)
     assert done.returncode == 1 and "is gone" in done.stderr
@@ -411,7 +456,7 @@ def test_every_recipe_is_read_back(tmp_path: Path) -> None:
 
 def test_what_a_killed_one_has_left_running_is_ended(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    Workplace(work, "settings").close()
+    Workplace(work, {}).close()
     env = {**os.environ, "MLBRIDGE_SPECIALIZATION": str(work.resolve())}
     elsewhere = {**env, "MLBRIDGE_SPECIALIZATION": str(tmp_path / "other")}
     with (
@@ -420,7 +465,7 @@ def test_what_a_killed_one_has_left_running_is_ended(tmp_path: Path) -> None:
     ):
         ended = threading.Thread(target=stray.wait)
         ended.start()
-        Workplace(work, "settings").close()
+        Workplace(work, {}).close()
         ended.join()
         assert stray.returncode == -signal.SIGKILL and stranger.poll() is None
         stranger.kill()
@@ -482,7 +527,53 @@ def test_what_was_killed_goes_on(tree: Path, tmp_path: Path) -> None:
     assert {step for step, _, _ in ends[0]["timeline"]} >= {"build none", "profile"}
 
 
+def test_what_has_changed_since(tree: Path, clock: Callable[..., list[str]]) -> None:
+    clock({})
+    said: list[str] = []
+    end = [tree.parent / "app.decisions", tree.parent / "work"]
+
+    def again(**more: Any) -> list[str]:
+        asked = settings(tree, levers=("profile",), confirm_runs=(), **more)
+        said.clear()
+        specialize(asked, *end, shown=said.append)
+        return [line for line in said if not line.startswith(("kept", "profile"))]
+
+    again()
+    (tree / ".git").mkdir()
+    (tree / ".git/index").write_text("a look at it")
+    (tree / ".app.decisions.12-abc").write_text("what a kill has left")
+    assert again() == [], "all was kept"
+    (tree / "main.c").write_text(MAIN + "int more;\n")
+    for more, what in (({}, "its files"), ({"level": "O2"}, "--level, its files")):
+        with pytest.raises(InvalidArgument, match=f"other values of these: {what};"):
+            again(**more)
+    (tree / "main.c").write_text(MAIN)
+    specialize(settings(tree, levers=("profile",)), *end, keep=False, shown=said.append)
+    assert "begins anew, as these have changed: --confirm-run, its files" in said
+    assert [path.name for path in tree.parent.iterdir()] == ["tree", "app.decisions"]
+
+
+def test_a_build_that_failed_is_tried_again(
+    tree: Path, clock: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    clock({"profile": 0.8})
+    (tmp_path / "full").touch()
+    cases = f"*--version*) ;;\n*-fprofile-use*) test ! -e {tmp_path}/full || exit 1 ;;"
+    more: dict[str, Any] = {"compiler": broken_compiler(tmp_path, cases), "levers": ("profile",)}
+    work = tmp_path / "work"
+    found = specialize(settings(tree, **more), tmp_path / "app.decisions", work)
+    assert "profile" in found.problems and found.chosen == Recipe()
+    (tmp_path / "full").unlink()
+    found = specialize(settings(tree, **more), tmp_path / "app.decisions", work)
+    assert not found.problems and found.chosen.name == "profile"
+
+
 def test_nothing_of_mine_is_overwritten(tree: Path) -> None:
+    mine = tree.parent / "app.decisions.wrong"
+    mine.write_text("precious")
+    with pytest.raises(InvalidArgument, match="wrong is there, and no decisions file"):
+        specialized(tree)
+    mine.unlink()
     for place in (tree / "main.c", tree):
         with pytest.raises(InvalidArgument, match=r"no decisions file|is no file"):
             specialize(settings(tree), place, tree.parent / "work")

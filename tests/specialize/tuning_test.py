@@ -47,7 +47,7 @@ def test_a_search(
     assert len(tries(more)) > 1 and tries(again) == tries(more)
     assert any("best 0.700" in text for text in shown)
     assert {path.name for path in (work / "trees").iterdir() if "tuned" in path.name} <= {
-        f"{one.name}{logs}" for one in more.tuned for logs in ("", ".decisions")
+        f"{one.name}{logs}" for one in more.derived for logs in ("", ".decisions")
     }
     made_with(decisions, tree)
 

@@ -62,6 +62,9 @@ StringRef whyNot(const llvm::Function &F) {
       continue;
     if (passesWide(*Call))
       return "it passes vectors";
+    const CallingConv::ID Called = Call->getCallingConv();
+    if (Called != CallingConv::C && Called != CallingConv::Fast && Called != CallingConv::Cold)
+      return "a call of another convention"; // may keep registers: of AVX here, not there
     if (Call->cannotDuplicate() || Call->hasFnAttr(Attribute::ReturnsTwice) || Call->isInlineAsm())
       return "a call that can't be there twice";
     if (Call->isMustTailCall())

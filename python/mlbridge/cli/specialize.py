@@ -156,8 +156,7 @@ def show(found: Specialization, output: str) -> None:
     usual = found.bytes["none"]
 
     def row(name: str, one: Measured, where: str) -> list[Any]:
-        size = "-" if one.bytes is None else f"{one.bytes:.3f}"
-        return [name, where, size, one.time or "-"]
+        return [name, where, one.size, one.time or "-"]
 
     rows = [row(name, one, "runs") for name, one in found.raced.items()]
     where = "confirm runs" if found.settings.confirm_runs else "runs, anew"
@@ -170,13 +169,13 @@ def show(found: Specialization, output: str) -> None:
         )
     for name, text in found.problems.items():
         print(f"left out: {name}: {printable(text)}")
-    for recipe in filter(lambda recipe: recipe.options, found.tuned):
+    for recipe in filter(lambda recipe: recipe.options, found.derived):
         print(f"{recipe.name} has {' '.join(f'-{name}={value}' for name, value in recipe.options)}")
     for text in found.notes:
         print(f"note: {printable(text)}")
     if found.chosen != Recipe():
         one = found.confirmed[found.chosen.name]
-        print(f"chosen: {found.chosen.name}: time {one.time}, bytes {one.bytes:.3f}")
+        print(f"chosen: {found.chosen.name}: time {one.time}, bytes {one.size}")
         flags = f"$(mlbridge flags --decisions {shlex.quote(output)})"
         cxx = cxx_of(found.settings.compiler)
         print(f'build with: CC="{found.settings.compiler} {flags}" CXX="{cxx} {flags}"')

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shlex
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from .. import files
 from ..outputs import write_whole
+from ..specializing.recipes import plugin
 from .arguments import Parser
 from .command_line import words
 from .common import DONE, CommandError, must_be_writable
@@ -28,6 +31,13 @@ for needed in {needed}; do
   fi
 done
 {refusal}exec {command} "$@"
+"""
+#: The recipe is in the script, the profile is not.
+SAME = """\
+if [ "$(sha256sum < {file})" != "{digest}  -" ]; then
+  echo "$0: "{file}" has changed; write this compiler again with mlbridge wrapper" >&2
+  exit 1
+fi
 """
 #: Before clang is started: with this option it loads no plugin, so it would silently ask nobody.
 NO_INDEX = """\
@@ -70,7 +80,10 @@ def run(options: argparse.Namespace) -> int:
         if found is None:
             raise CommandError(f"{stated} is not on PATH")
         found = os.path.abspath(found)
-        write(options.output, [found, decisions.path], [found, *decisions.words()])
+        needed = [found, decisions.path, *[plugin()] * decisions.recipe.versions]
+        digest = hashlib.sha256(Path(decisions.path).read_bytes()).hexdigest()
+        same = SAME.format(file=shlex.quote(decisions.path), digest=digest)
+        write(options.output, needed, [found, *decisions.words()], same)
         return DONE
     request = request_of(options, files.find_onnx_runtime())
     request = request._replace(on_failure=request.on_failure or "fail")

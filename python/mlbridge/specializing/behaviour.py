@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
+from pathlib import Path
 
 from ..errors import InvalidArgument
 from ..process_runner import Output, Ran
@@ -49,6 +52,18 @@ class Behaviour:
             if what := first_difference(results, self.results(ran, files)):
                 return f"{WRONG}: `{command}`: {what}"
         return ""
+
+
+def sizes_in(tree: Path) -> dict[str, int]:
+    """The bytes of all files in a tree."""
+    found = {}
+    for folder, _, names in os.walk(tree):
+        for name in names:
+            path = Path(folder, name)
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                found[str(path.relative_to(tree))] = status.st_size
+    return found
 
 
 def first_difference(before: Results, after: Results) -> str:

@@ -27,6 +27,11 @@ class Measured:
     time: Ratio | None = None  #: the geometric mean over commands
     commands: Mapping[str, Ratio] = field(default_factory=dict)
 
+    @property
+    def size(self) -> str:
+        """The bytes for people."""
+        return "-" if self.bytes is None else f"{self.bytes:.3f}"
+
 
 def combined(ratios: Iterable[Ratio]) -> Ratio | None:
     """The geometric mean of ratios that were measured one by one, with the interval that their own

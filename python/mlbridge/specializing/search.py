@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from ..errors import InvalidArgument, Unsupported
@@ -18,6 +18,16 @@ from .steps import Search, processor
 from .workplace import Workplace, contents_of
 
 _TIMEOUT = 60.0
+#: A larger budget goes on with a search, here or on other machines.
+_FREE = ("tree", "budget", "cluster")
+#: The names of settings for people, where they aren't these.
+_OPTIONS = {
+    "runs": "--run",
+    "confirm_runs": "--confirm-run",
+    "outputs": "--output",
+    "seconds": "--time",
+    "levers": "--without",
+}
 
 
 def specialize(
@@ -32,36 +42,34 @@ def specialize(
 
     `work` is a new folder or one of an earlier call with the same settings, which goes on; it
     should be on a disk with room for twenty built trees. It is removed at the end unless `keep` or
-    there was a wrong output. `shown` is told what was done. Raises
+    there was a wrong output; with `keep`, it is InvalidArgument if it has one of other settings.
+    `shown` is told what was done. Raises
     InvalidArgument, BuildFailed, DeadlineExceeded, NotFound, Unsupported, Busy, OSError.
     """
     must_make_sense(settings)
-    if output.exists() and not output.is_file():
-        raise InvalidArgument(f"{output} is no file; expected a new one, or an earlier one")
-    if output.is_file() and output.stat().st_size:
-        try:
-            decisions_file.read(output)
-        except InvalidArgument:
-            raise InvalidArgument(
-                f"{output} is there, and no decisions file; remove it, or choose another name"
-            ) from None
+    wrong_file = output.with_name(f"{output.name}.wrong")
+    for file in (output, wrong_file):
+        _must_be_own(file)
     said = run_tool([settings.compiler, "--version"], timeout=_TIMEOUT).stdout.text
     version = said.partition("\n")[0]
     major = re.search(r"clang version (\d+)\.", version)
     if not major:
         raise Unsupported(f"{settings.compiler} says that it is {version!r}; expected a clang")
-    # A larger budget goes on with a search, here or on other machines.
-    made_from = [
-        asdict(replace(settings, budget=0, cluster="")) | {"tree": str(settings.tree.resolve())},
-        version,
-    ]
-    made_from += [os.environ.get(name, "") for name in (*VARIABLES, "PATH")]
-    made_from += [recipe.words("") for recipe in recipes()]
-    made_from.append(processor(settings.compiler))
-    made_from += [plugin_digest()] * ("versions" in settings.levers)
+    asked = {name: value for name, value in asdict(settings).items() if name not in _FREE}
+    made_from = {
+        **{_OPTIONS.get(name, f"--{name}"): value for name, value in asked.items()},
+        "the source tree": str(settings.tree.resolve()),
+        "its files": contents_of(settings.tree, (output, wrong_file)),
+        "the compiler": version,
+        **{f"${name}": os.environ.get(name, "") for name in (*VARIABLES, "PATH")},
+        "MLBridge": [recipe.words("") for recipe in recipes()],
+        "the processor": processor(settings.compiler),
+        "the plugin for versions": plugin_digest() if "versions" in settings.levers else "",
+    }
     done = False
-    wrong_file = output.with_name(f"{output.name}.wrong")
-    place = Workplace(work, [*made_from, contents_of(settings.tree, (output, wrong_file))])
+    place = Workplace(work, made_from, anew=not keep)
+    if place.changed:
+        shown(f"begins anew, as these have changed: {', '.join(place.changed)}")
     try:
         search = Search(settings, place, version, major[1], shown)
         found = search.run()
@@ -85,3 +93,16 @@ def specialize(
         return found
     finally:
         place.close(remove=done)
+
+
+def _must_be_own(file: Path) -> None:
+    """InvalidArgument if there is something else than a decisions file."""
+    if file.exists() and not file.is_file():
+        raise InvalidArgument(f"{file} is no file; expected a new one, or an earlier one")
+    if file.is_file() and file.stat().st_size:
+        try:
+            decisions_file.read(file)
+        except InvalidArgument:
+            raise InvalidArgument(
+                f"{file} is there, and no decisions file; remove it, or choose another name"
+            ) from None

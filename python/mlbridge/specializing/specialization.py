@@ -57,7 +57,7 @@ class Specialization:
     repeat: dict[str, Ratio] = field(default_factory=dict)  #: of each command: its time over itself
     chosen: Recipe = field(default_factory=Recipe)
     #: Recipes made of those that led: for the processor, by a search, or the wrong part of one.
-    tuned: list[Recipe] = field(default_factory=list)
+    derived: list[Recipe] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: Steps, and of each the seconds since the first began and those that it took.
     timeline: list[tuple[str, float, float]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Specialization:
         """The recipe with the fewest levers whose program does something else, if there is one."""
         found = [
             recipe
-            for recipe in (*recipes(self.settings.levers), *self.tuned)
+            for recipe in (*recipes(self.settings.levers), *self.derived)
             if self.problems.get(recipe.name, "").startswith(WRONG)
         ]
         return min(
@@ -95,7 +95,7 @@ class Specialization:
             "settings": settings,
             "bytes": self.bytes,
             "problems": self.problems,
-            "tuned": {recipe.name: recipe.options for recipe in self.tuned if recipe.options},
+            "tuned": {recipe.name: recipe.options for recipe in self.derived if recipe.options},
             "raced": numbers(self.raced),
             "confirmed": numbers(self.confirmed),
             "repeat": {text: ratio.as_json() for text, ratio in self.repeat.items()},

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,12 @@ from typing import Any
 from .. import profdata
 from ..clock import LEAST_PAIRS
 from ..cluster import must_answer
-from ..errors import Error, InvalidArgument
+from ..errors import DeadlineExceeded, Error, InvalidArgument
 from ..files import extra
 from ..process_runner import run_tool
 from ..ratio import Ratio
 from ..workspace import BuildFailed, Variant
-from .behaviour import NO_FILE, Behaviour, first_difference
+from .behaviour import NO_FILE, Behaviour, first_difference, sizes_in
 from .choosing import (
     Measured,
     choose,
@@ -34,7 +35,7 @@ from .choosing import (
 from .draws import Draws
 from .recipes import Recipe, first, instrumented, plugin, recipes, variations
 from .specialization import WRONG, Settings, Specialization
-from .tries import Base, Tries, can_relink
+from .tries import BaseBuild, Tries, can_relink
 from .tries_on_nodes import nodes
 from .tuning import here, tune
 from .workplace import Workplace
@@ -47,14 +48,14 @@ _ROUNDS = (0.1, 0.4)
 _LINKS = 2
 #: The time of what is nearly as fast.
 _NEARLY = 1.04
-_UNKNOWN = Measured()
+_UNKNOWN, _EVEN = Measured(), Ratio(1.0, 1.0, 1.0, 1)
 #: How many of the best of a search are measured for longer.
 _BEST = 3
 #: Time that more bytes must save to be worth a note.
 _WORTH = 0.01
 #: The longest time of what isn't slower.
 _NOT_SLOWER = 1.01
-_BASELINE, _COUNTING = "none", "counting"
+_BASELINE, _COUNTING, _AGAIN = "none", "counting", "again"
 _TIMEOUT = 60.0
 
 
@@ -119,7 +120,7 @@ class Search:
     @property
     def _tried(self) -> list[Recipe]:
         """All recipes that were measured on the runs."""
-        every = [*recipes(self._settings.levers), *self._found.tuned]
+        every = [*recipes(self._settings.levers), *self._found.derived]
         return [recipe for recipe in every if recipe.name in self._found.raced]
 
     @property
@@ -178,7 +179,15 @@ class Search:
         """Whether it can be built, passes the check, and prints what the build's own does."""
         problems = self._found.problems
         if recipe != Recipe():
-            if text := self._place.step(f"problem {recipe.name}", lambda: self._problem(recipe)):
+            if recipe.name in problems:
+                return False
+            text = self._place.step(
+                f"problem {recipe.name}",
+                lambda: self._problem(recipe),
+                # The disk may have room later.
+                lasts=lambda text: not text or text.startswith(WRONG),
+            )
+            if text:
                 problems[recipe.name] = text
                 self._shown(f"{recipe.name} is left out: {text}")
                 return False
@@ -193,8 +202,13 @@ class Search:
             )
             if missing := sorted(usual.keys() - built.keys()):
                 return f"the build leaves out {', '.join(missing[:3])}"
-            expected = {run: self._place.kept(f"try {run}")["results"] for run in self._commands}
+        except Error as error:
+            return str(error)
+        expected = {run: self._place.kept(f"try {run}")["results"] for run in self._commands}
+        try:
             return self._behaviour.difference(self._variant_of(recipe), expected)
+        except DeadlineExceeded as error:
+            return f"{WRONG}: {error}"
         except Error as error:
             return str(error)
 
@@ -202,13 +216,21 @@ class Search:
 
     def _try(self, command: str) -> dict[str, Any]:
         """The results of a command; InvalidArgument if it can't be measured."""
-        tries, seconds = [], math.inf
+        tries, sizes, seconds = [], [], math.inf
         for _ in range(2):
-            ran, files = self._workspace.run(self._baseline, command)
+            with self._nothing_left(command):
+                ran, files = self._workspace.run(self._baseline, command)
             if ran.code < 0 or ran.code in (126, 127):
                 raise InvalidArgument(f"`{command}` ended with {ran.code}: {ran.reason}")
             tries.append(self._behaviour.results(ran, files))
+            sizes.append(sizes_in(self._workspace.folder / _BASELINE))
             seconds = min(seconds, ran.seconds)
+        before, after = sizes
+        if grown := [name for name, size in after.items() if size > before.get(name, size)]:
+            raise InvalidArgument(
+                f"`{command}` makes {grown[0]} larger each time, so the build that has run more "
+                f"often would be slower; have it begin anew: 'rm -f {grown[0]}; …'"
+            )
         if what := first_difference(*tries):
             raise InvalidArgument(
                 f"`{command}`: {what} from run to run, so builds can't be told right or wrong by "
@@ -264,7 +286,7 @@ class Search:
     def _time(
         self, stage: str, tried: Sequence[Recipe], command: str, seconds: float
     ) -> dict[str, Any]:
-        names = " ".join(recipe.name for recipe in tried)
+        names = [recipe.name for recipe in tried]
 
         def work() -> dict[str, Any]:
             for recipe in (Recipe(), *tried):
@@ -272,41 +294,58 @@ class Search:
             variants = [self._variant_of(recipe) for recipe in tried if recipe != Recipe()]
             if not variants:
                 variants = [self._second()]
-            try:
-                return self._timed(variants, command, seconds)
-            except InvalidArgument:  # one of them ends otherwise: each by itself says which
-                if len(variants) == 1:
-                    raise
-            found: dict[str, Any] = {"ratios": {}, "differences": {}}
-            for variant in variants:
+            differences = {}
+            while variants:
                 try:
-                    alone = self._timed([variant], command, seconds)
-                except InvalidArgument as error:
-                    found["differences"][variant.name] = str(error)
-                    continue
-                for part in ("ratios", "differences"):
-                    found[part] |= alone[part]
-                found["repeat"] = alone["repeat"]
-            if "repeat" not in found:
-                raise InvalidArgument(f"`{command}` can't be timed: {found['differences']}")
-            return found
+                    made = self._timed(variants, command, seconds)
+                    break
+                except (InvalidArgument, DeadlineExceeded) as error:
+                    name = str(error).partition(": ")[0]
+                    if name not in {one.name for one in variants} - {_AGAIN}:  # the baseline
+                        raise InvalidArgument(
+                            f"`{command}`: {error}; have it end the same each time"
+                        ) from None
+                    differences[name] = str(error)
+                    variants = [one for one in variants if one.name != name]
+            else:
+                made = {"ratios": {}, "differences": {}, "repeat": _EVEN.as_json()}
+            return made | {"differences": made["differences"] | differences}
 
-        return self._place.step(f"{stage} {command}: {names}", work)
+        timing = self._place.step(
+            f"{stage} {command}: {' '.join(names)}",
+            work,
+            lasts=lambda made: _BASELINE not in made["differences"],
+        )
+        if what := timing["differences"].get(_BASELINE):
+            raise InvalidArgument(f"`{command}`: {what}; have it print the same each time")
+        return timing
 
     def _timed(self, variants: Sequence[Variant], command: str, seconds: float) -> dict[str, Any]:
-        return self._workspace.time(
-            [self._baseline, *variants],
-            command,
-            seconds * (len(variants) + 1),
-            compared=not self._settings.check,
-        ).as_json()
+        with self._nothing_left(command):
+            return self._workspace.time(
+                [self._baseline, *variants],
+                command,
+                seconds * (len(variants) + 1),
+                compared=not self._settings.check,
+            ).as_json()
+
+    @contextlib.contextmanager
+    def _nothing_left(self, command: str) -> Iterator[None]:
+        """InvalidArgument if processes had to be ended that a command left running."""
+        before = self._place.ended
+        yield
+        if self._place.ended > before:
+            raise InvalidArgument(
+                f"`{command}` leaves processes running, which would answer for other builds; "
+                "have it end them"
+            )
 
     def _second(self) -> Variant:
         """A copy of the baseline, which is compared with it if there is nothing else."""
-        second = self._variant("again", ())
+        second = self._variant(_AGAIN, ())
         if not self._is_built(second.name):
-            self._place.forget("build again")
-        self._place.step("build again", lambda: bool(self._workspace.build(second)))
+            self._place.forget(f"build {_AGAIN}")
+        self._place.step(f"build {_AGAIN}", lambda: bool(self._workspace.build(second)))
         return second
 
     def _say_how_long(self, count: int) -> None:
@@ -327,12 +366,10 @@ class Search:
         by_recipe: dict[str, dict[str, Ratio]] = {recipe.name: {} for recipe in tried}
         for command in commands:
             timing = self._time(stage, tried, command, seconds)
-            if what := timing["differences"].get(_BASELINE):
-                raise InvalidArgument(f"`{command}`: {what}; have it print the same each time")
             repeat = Ratio.from_json(timing["repeat"])
             self._found.repeat[command] = repeat
             for recipe in tried:
-                name = recipe.name if recipe != Recipe() else "again"
+                name = recipe.name if recipe != Recipe() else _AGAIN
                 if what := timing["differences"].get(name):
                     self._found.problems[recipe.name] = f"{WRONG}: `{command}`: {what}"
                 elif name in timing["ratios"]:
@@ -380,15 +417,15 @@ class Search:
         name = "tune" in self._settings.levers and processor(self._settings.compiler)
         if name:
             tuned = [one._replace(tune=name) for one in found]
-            self._found.tuned += tuned
+            self._found.derived += tuned
             found += tuned
         return found
 
     def _usable_more(self, wanted: Iterable[Recipe]) -> list[Recipe]:
         """Make recipes known, and build those that can be used."""
-        known = [*recipes(self._settings.levers), *self._found.tuned]
+        known = [*recipes(self._settings.levers), *self._found.derived]
         more = [one for one in dict.fromkeys(wanted) if one.name not in self._found.raced]
-        self._found.tuned += [one for one in more if one not in known]
+        self._found.derived += [one for one in more if one not in known]
         return [recipe for recipe in more if self._is_usable(recipe)]
 
     def _make_versions(self, tried: Sequence[Recipe]) -> None:
@@ -448,11 +485,11 @@ class Search:
             else partial(here, tries)
         )
         tuned = tune(settings, self._place, tries, about, evaluator, self._shown)
-        found.tuned += tuned.wrong
+        found.derived += tuned.wrong
         found.problems |= {recipe.name: what for recipe, what in tuned.wrong.items()}
         best = sorted(tuned.right, key=tuned.right.__getitem__)
         best = [one for one in best if tuned.right[one] < 1][:_BEST]
-        found.tuned += best
+        found.derived += best
         best = [recipe for recipe in best if self._is_usable(recipe)]
         if best:
             beside = [base] if base != Recipe() else []
@@ -462,17 +499,17 @@ class Search:
             self._show(measured)
         else:
             found.notes.append("the search found no options that save time")
-        kept = {recipe.name for recipe in found.tuned}
+        kept = {recipe.name for recipe in found.derived}
         for tree in self._workspace.folder.glob("*tuned-*"):
             if tree.name.partition(".")[0] not in kept:
                 shutil.rmtree(tree, ignore_errors=True)
 
-    def _about(self, recipe: Recipe) -> Base:
+    def _about(self, recipe: Recipe) -> BaseBuild:
         """What tries over a recipe need to know of it."""
         settings, kept = self._settings, self._place.kept
         tried = [kept(f"try {run}") for run in settings.runs]
         took = {step: seconds for step, _, seconds in self._place.timeline()}
-        return Base(
+        return BaseBuild(
             recipe,
             expected={run: one["results"] for run, one in zip(settings.runs, tried, strict=True)},
             most_bytes=None if settings.objective == "time" else self._found.bytes[_BASELINE],
@@ -481,7 +518,7 @@ class Search:
 
     def _show(self, found: Mapping[str, Measured]) -> None:
         for name, one in found.items():
-            self._shown(f"{name}: bytes {one.bytes:.3f}, time {one.time}")
+            self._shown(f"{name}: bytes {one.size}, time {one.time}")
 
     def _confirm(self, best: Recipe) -> Recipe:
         """The recipe that fresh measurements confirm: the best, or a part of it, or none."""
@@ -522,23 +559,29 @@ class Search:
         if best is None or best == found.chosen:
             return
         one = raced[best.name]
-        if one.time and (one.bytes or 1.0) > 1 and one.time.high < now - _WORTH:
+        if not one.time or (one.bytes or 1.0) <= 1:
+            return
+        if surely(one.time, len(tried)) * self._noise < now - _WORTH:
             found.notes.append(
-                f"with more bytes it would be faster: {best.name} takes {one.time} of the time on "
-                f"the runs, with {one.bytes:.3f} of the bytes; --objective time"
+                f"with more bytes it may be faster: {best.name} takes {one.time} of the time on "
+                f"the runs, with {one.size} of the bytes; --objective time"
             )
 
     def _is_gain(self, one: Measured, count: int) -> bool:
         """Whether it is better for certain; `count`: how many are asked."""
         if one.time is None:
             return False
-        noise = max((noise_of(ratio) for ratio in self._found.repeat.values()), default=1.0)
         is_smaller = one.bytes is not None and one.bytes < 1
         if self._settings.objective == "bytes":
             return is_smaller and one.time.high <= _NOT_SLOWER
         if self._settings.objective != "time" and one.bytes is not None and one.bytes > 1:
             return False
-        return surely(one.time, count) * noise < 1
+        return surely(one.time, count) * self._noise < 1
+
+    @property
+    def _noise(self) -> float:
+        """By how much builds that are the same differ here, beyond what is expected."""
+        return max((noise_of(ratio) for ratio in self._found.repeat.values()), default=1.0)
 
     def _say_what_it_takes(self, best: Recipe) -> None:
         """A note on why nothing is gained."""
@@ -551,6 +594,9 @@ class Search:
         if 0 < gain < width:
             longer = self._settings.seconds * (width / gain) ** 2
             text += f"; if that is its mean, --time {math.ceil(longer)}s would tell"
+        elif one.time.high < 1 and self._settings.objective != "bytes":
+            noise = f"; a build takes {self._noise:.3f} of its own time" * (self._noise > 1)
+            text += f", which {len(self._found.confirmed)} recipes at once widen{noise}"
         self._found.notes.append(text)
 
 

@@ -24,7 +24,7 @@ _SLOW = 10
 
 
 @dataclass(frozen=True)
-class Base:
+class BaseBuild:
     """The recipe over which options are tried, and what is known of its build here."""
 
     recipe: Recipe
@@ -41,7 +41,7 @@ class Tries:
         settings: Settings,
         workspace: Workspace,
         variant_of: Callable[[Recipe], Variant],
-        base: Base,
+        base: BaseBuild,
         linked: Collection[str],
     ) -> None:
         """`linked`: the executables and shared objects of that build, if a try can take its object

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from ..archives import PACKING, packed, unpack
-from ..cluster import alive, connected
+from ..cluster import alive, connected, shared
 from ..errors import DeadlineExceeded, Error, Unavailable
 from ..trials import Needs, Options, Trial, evaluate
 from ..workspace import cxx_of
 from .options import OPTIONS
 from .recipes import PLUGIN, Recipe
 from .specialization import VARIABLES, Settings
-from .tries import Base, Tries, can_relink
+from .tries import BaseBuild, Tries, can_relink
 from .workplace import TOOLS, Workplace
 
 _PREFIX = "mlbridge-specialize-"
@@ -37,7 +37,7 @@ Evaluate = Callable[[Mapping[str, Recipe]], Iterator[tuple[str, dict[str, Any]]]
 
 @contextlib.contextmanager
 def nodes(
-    settings: Settings, place: Workplace, base: Base, major: str, warned: Callable[[str], None]
+    settings: Settings, place: Workplace, base: BaseBuild, major: str, warned: Callable[[str], None]
 ) -> Iterator[tuple[int, Evaluate]]:
     """How many tries go on at once, and what evaluates them, in the order in which they end; `lost`
     is what a node couldn't try. Raises NotFound without Ray, Unavailable if no cluster answers, or
@@ -58,10 +58,12 @@ def nodes(
     options = Options(cluster=settings.cluster, each=1, needs=needs, warned=warn)
     profile = [place.profile_of(base.recipe).name] if base.recipe.profile else []
     sent = (packed(settings.tree), packed(place.folder, profile) if profile else b"")
-    function = partial(
+    settings = replace(settings, cluster="")
+    digest = hashlib.blake2b(pickle.dumps((sent, settings, base)), digest_size=8).hexdigest()
+    tried = partial(
         _tried,
-        digest=hashlib.blake2b(pickle.dumps((sent, base)), digest_size=8).hexdigest(),
-        settings=replace(settings, cluster=""),
+        digest=digest,
+        settings=settings,
         base=base,
         major=major,
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
@@ -69,10 +71,11 @@ def nodes(
     runs = len(settings.runs)
     limit = 2 * PACKING + (4 + len(OPTIONS) + 6 * runs) * settings.timeout + runs * settings.seconds
 
-    def evaluated(recipes: Mapping[str, Recipe]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def evaluated(
+        function: Callable[[Trial], Any], recipes: Mapping[str, Recipe]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
         trials = (
-            Trial(step, pickle.dumps((recipe.options, sent)), limit)
-            for step, recipe in recipes.items()
+            Trial(step, pickle.dumps(recipe.options), limit) for step, recipe in recipes.items()
         )
         lost: dict[str, Error] = {}
         with contextlib.closing(evaluate(function, trials, options, ordered=False)) as results:
@@ -91,25 +94,27 @@ def nodes(
             found = {"time": None, "problem": str(error), "wrong": False, "lost": True}
             yield step, {**found, "seconds": 0.0}
 
-    with connected(settings.cluster):
-        yield max(1, len(alive())), evaluated
+    with connected(options.cluster):
+        function = partial(tried, sent=shared(sent))
+        yield max(1, len(alive())), partial(evaluated, function)
 
 
 def _tried(
     trial: Trial,
+    sent: Callable[[], tuple[bytes, bytes]],
     digest: str,
     settings: Settings,
-    base: Base,
+    base: BaseBuild,
     major: str,
     variables: Mapping[str, str],
 ) -> dict[str, Any]:
     """Evaluates a try on this node. Unavailable if the program isn't the same here."""
-    options, sent = pickle.loads(trial.inputs)
     _remove_old()
     if digest not in _here:
         while _here:
             _here.popitem()[1].close()
-        _here[digest] = _Node(sent, settings, base, major, variables)
+        _here[digest] = _Node(sent(), settings, base, major, variables)
+    options = pickle.loads(trial.inputs)
     return _here[digest].tries.tried(base.recipe._replace(options=options))
 
 
@@ -120,7 +125,7 @@ class _Node:
         self,
         sent: tuple[bytes, bytes],
         settings: Settings,
-        base: Base,
+        base: BaseBuild,
         major: str,
         variables: Mapping[str, str],
     ) -> None:
@@ -129,7 +134,7 @@ class _Node:
         source, profile = sent
         unpack(source, folder / "source")
         settings = replace(settings, tree=folder / "source")
-        self._place = place = Workplace(folder / "work", base.recipe.name)
+        self._place = place = Workplace(folder / "work", {"recipe": base.recipe.name})
         try:
             if profile:
                 unpack(profile, place.folder)
@@ -161,5 +166,5 @@ def _remove_old() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if (folder / "work" / "lock").exists():
             with contextlib.suppress(Error, OSError):  # another one works there
-                Workplace(folder / "work", None).close(remove=True)
+                Workplace(folder / "work", {}).close(remove=True)
                 shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,7 @@ from .draws import Draws
 from .options import FIRST, Options, read
 from .recipes import Recipe
 from .specialization import Settings
-from .tries import Base, Tries
+from .tries import BaseBuild, Tries
 from .tries_on_nodes import Evaluate
 from .workplace import Workplace
 
@@ -37,7 +37,7 @@ def tune(
     settings: Settings,
     place: Workplace,
     tries: Tries,
-    base: Base,
+    base: BaseBuild,
     evaluator: Callable[[], AbstractContextManager[tuple[int, Evaluate]]],
     shown: Callable[[str], None],
 ) -> Tuned:

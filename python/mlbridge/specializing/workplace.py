@@ -36,6 +36,8 @@ _MARK = "MLBRIDGE_SPECIALIZATION"
 TREES = "trees"
 #: What lies in the folder, beside profiles; all else is somebody's.
 _OWN = (TREES, "bin", "raw", "calls", "state.json")
+#: The end of the name of a folder that is being removed.
+_REMOVED = "-removed"
 #: How often, and with how many seconds between, processes are looked for that are to end.
 _LOOKS, _LOOK = 100, 0.05
 _SCRIPT = """\
@@ -46,64 +48,104 @@ exec {command} "$@"
 
 
 class Workplace:
-    """A folder in which only one specialization works at a time, and which a later one of the same
-    settings goes on with."""
+    """A folder in which only one specialization works at a time, and which a later one that is made
+    from the same goes on with."""
 
-    def __init__(self, folder: Path, made_from: object) -> None:
-        """Busy if another process works in it; InvalidArgument if it is somebody else's folder."""
+    def __init__(self, folder: Path, made_from: Mapping[str, Any], *, anew: bool = True) -> None:
+        """`made_from`: what must be the same for a later one, by its names for people. `anew`:
+        begin anew if it isn't; else that is InvalidArgument. Busy if another process works in it;
+        InvalidArgument if it is somebody else's folder."""
         self.folder = folder.resolve()
+        #: What isn't the same, if that was why it began anew.
+        self.changed: list[str] = []
+        #: How many processes were ended that had been left running.
+        self.ended = 0
         if odd := re.search(r"[^\w./+@-]", str(self.folder), re.ASCII):
             raise InvalidArgument(
                 f"{self.folder}: builds can't be told of a compiler in a folder with "
                 f"{odd[0]!r} in its name; choose another"
             )
         claim(self.folder, _KIND)
-        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._lock = self._locked()
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            self.end_strays()
+            self._state = self.folder / "state.json"
+            self._kept = self._found(made_from, anew)
+            if not self._kept["steps"]:
+                self._clear()
+        except BaseException:
             os.close(self._lock)
-            raise Busy(
-                f"{folder}: another specialization works here; choose another --work"
-            ) from None
-        self._end_strays()
-        digest = hashlib.blake2b(json.dumps(made_from).encode(), digest_size=20).hexdigest()
-        self._state = self.folder / "state.json"
-        self._kept: dict[str, Any] = {"made_from": digest, "steps": {}, "times": {}}
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            found = json.loads(self._state.read_text())
-            if found["made_from"] == digest and found["times"].keys() >= found["steps"].keys():
-                self._kept = found
-        if not self._kept["steps"]:
-            self._clear()
+            raise
         # Between a kill and what goes on, no time passes.
         ends = [begun + took for begun, took in self._kept["times"].values()]
         self._zero = time.monotonic() - max(ends, default=0.0)
 
-    def _end_strays(self) -> None:
-        """End what a killed specialization has left running here, so that it writes into no tree
-        any more."""
+    def _locked(self) -> int:
+        for leftover in self.folder.parent.glob(f".{self.folder.name}.*{_REMOVED}"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        file = self.folder / "lock"
+        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock), file.stat()):  # else it was removed meanwhile
+                return lock
+        except OSError:
+            pass
+        os.close(lock)
+        raise Busy(f"{self.folder}: another specialization works here; choose another --work")
+
+    def _found(self, made_from: Mapping[str, Any], anew: bool) -> dict[str, Any]:
+        """What was done by an earlier one, if it is the same."""
+        digests = {
+            name: hashlib.blake2b(json.dumps(value).encode(), digest_size=20).hexdigest()
+            for name, value in made_from.items()
+        }
+        new: dict[str, Any] = {"made_from": digests, "steps": {}, "times": {}}
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+            found = json.loads(self._state.read_text())
+            if not found["steps"] or not found["times"].keys() >= found["steps"].keys():
+                return new
+            before = found["made_from"]
+            if before == digests:
+                return dict(found)
+            both = dict(before).keys() | digests.keys()
+            self.changed = sorted(name for name in both if digests.get(name) != before.get(name))
+        if self.changed and not anew:
+            raise InvalidArgument(
+                f"{self.folder} is of a specialization with other values of these: "
+                f"{', '.join(self.changed)}; choose another --work, or remove it"
+            )
+        return new
+
+    def end_strays(self) -> None:
+        """End what builds and runs of this folder have left running, so that it writes into no tree
+        any more, and answers no other build."""
         marker = os.fsencode(f"{_MARK}={self.folder}")
         own = ancestors()
+        known: set[Process] = set()
         for _ in range(_LOOKS):
-            left = False
-            for entry in Path("/proc").glob("[0-9]*"):
-                process = Process.of(int(entry.name))
-                if process is None or process.number in own:
-                    continue
-                with contextlib.suppress(OSError):
-                    if marker in (entry / "environ").read_bytes().split(b"\0"):
-                        left |= process.signal(signal.SIGKILL)
-            if not left:
+            found = {process for process in _marked(marker) if process.number not in own}
+            left = {process for process in found if not process.is_ending}
+            for process in left & known:  # others may be about to end
+                self.ended += process.signal(signal.SIGKILL)
+            known |= left
+            if not found:
                 return
             time.sleep(_LOOK)
-        os.close(self._lock)
-        raise Busy(f"{self.folder}: processes of a killed specialization don't end")
+        raise Busy(f"{self.folder}: processes that builds or runs have left don't end")
 
     def close(self, *, remove: bool = False) -> None:
         """Leave the folder, or remove it."""
+        with contextlib.suppress(Busy):
+            self.end_strays()
         if remove:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            # At once: what is half removed would be somebody else's folder.
+            gone = self.folder.with_name(f".{self.folder.name}.{os.getpid()}{_REMOVED}")
+            try:
+                self.folder.rename(gone)
+            except OSError:
+                gone = self.folder
+            shutil.rmtree(gone, ignore_errors=True)
         os.close(self._lock)
 
     def _clear(self) -> None:
@@ -120,11 +162,16 @@ class Workplace:
         """Whether a step was done."""
         return name in self._kept["steps"]
 
-    def step(self, name: str, work: Callable[[], Value]) -> Value:
-        """The result of a step, which JSON can hold: of an earlier run, or else of `work`."""
+    def step(
+        self, name: str, work: Callable[[], Value], lasts: Callable[[Value], bool] = lambda _: True
+    ) -> Value:
+        """The result of a step, which JSON can hold: of an earlier run, or else of `work`. If it
+        doesn't last, a later run does it again."""
         if not self.has(name):
             begun = time.monotonic() - self._zero
             made = work()
+            if not lasts(made):
+                return made
             took = time.monotonic() - self._zero - begun
             self._kept["steps"][name] = made
             self._kept["times"][name] = (begun, took)
@@ -193,7 +240,9 @@ class Workplace:
             linked=True,
             variables={**(variables or {}), **self.variables(version)},
         )
-        return Workspace(program, self.folder / TREES, self.compiler, settings.timeout)
+        workspace = Workspace(program, self.folder / TREES, self.compiler, settings.timeout)
+        workspace.ended = self.end_strays
+        return workspace
 
     def keep(self, name: str, made: Any, seconds: float) -> None:
         """Keep the result of a step that was done elsewhere, and has just ended."""
@@ -255,11 +304,14 @@ def contents_of(tree: Path, but: Sequence[Path]) -> str:
     left_out = {path.resolve() for path in but}
     names_left_out = {path.name for path in left_out}
     digest = hashlib.blake2b(digest_size=20)
+    partial = tuple(f".{name}." for name in names_left_out)  # what a kill has left of them
     for folder, folders, names in os.walk(tree):
-        folders.sort()
+        folders[:] = sorted(set(folders) - {".git"})  # which changes when one looks at it
         for name in sorted(names):
             path = Path(folder, name)
             if name in names_left_out and path.resolve() in left_out:
+                continue
+            if name.startswith(partial):
                 continue
             with contextlib.suppress(OSError):
                 status = path.lstat()
@@ -269,3 +321,23 @@ def contents_of(tree: Path, but: Sequence[Path]) -> str:
                     )
                 )
     return digest.hexdigest()
+
+
+def _marked(marker: bytes) -> Iterator[Process]:
+    """The processes that have it among their variables."""
+    this = Process.of(os.getpid())
+    for entry in Path("/proc").glob("[0-9]*"):
+        process = Process.of(int(entry.name))
+        if process is None or this is None:
+            continue
+        for _ in range(_LOOKS):
+            try:
+                variables = (entry / "environ").read_bytes()
+            except OSError:
+                break
+            if marker in variables.split(b"\0"):
+                yield process
+            # There are none for a moment when a process starts a program.
+            if variables or process.began < this.began or process.is_ending:
+                break
+            time.sleep(_LOOK / _LOOKS)

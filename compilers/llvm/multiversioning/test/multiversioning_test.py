@@ -253,11 +253,13 @@ KEPT __attribute__((section("kept"))) void placed(int n) { LOOP }
 KEPT void jumps(int n) { if (!setjmp(place)) LOOP }
 KEPT void assembles(int n) { LOOP __asm__("nop"); }
 KEPT __attribute__((weak)) void weak(int n) { LOOP }
+KEPT __attribute__((preserve_all)) void keeps(int n) { cold += n; }
+KEPT void calls(int n) { LOOP keeps(n); }
 int main(void) {
   Large one = {{1, 2, 3}};
   for (int n = 0; n < 3000; ++n) {
     fine(n); labels(n); labels(n + 1); many(n, n); large(one, n); small(n); placed(n);
-    jumps(n); assembles(n); weak(n);
+    jumps(n); assembles(n); weak(n); calls(n);
     if (__builtin_cpu_supports("avx2")) stated(n);
     if (n % 4 == 0) seldom(n);
   }
@@ -285,6 +287,7 @@ def test_what_cannot_be_there_twice_is_left_alone(tmp_path: Path) -> None:
         "for a processor that the source or a flag states",
         "a call that can't be there twice",
         "another definition may be used",
+        "a call of another convention",
     ):
         assert re.search(f"one version: .*{why}", said), said
     output_of("qemu-x86_64", "-cpu", "Nehalem", tmp_path / "made")
