@@ -22,6 +22,7 @@ import os
 import select
 import shlex
 import signal
+import socket
 import stat
 import tempfile
 import threading
@@ -292,9 +293,21 @@ def is_precise(processor: int | None = None) -> bool:
     return any(round(seconds * 1e6) % 1000 for seconds in times)
 
 
-def quiet_processor() -> int:
-    """The last one that this thread may use: the first has more of the system's own work."""
-    return max(os.sched_getaffinity(0))
+@contextlib.contextmanager
+def own_processor() -> Iterator[int]:
+    """A processor that no other comparison on this machine has while this one lasts; if there is
+    none, one that others have, too. It is the last of those that this thread may use and that are
+    free: the first has more of the system's own work."""
+    there = sorted(os.sched_getaffinity(0), reverse=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
+        for number in there:
+            try:
+                name.bind(f"\0mlbridge-clock-{number}")  # is gone with this process
+            except OSError:
+                continue
+            yield number
+            return
+        yield there[0]
 
 
 # Comparisons
@@ -415,7 +428,7 @@ def compare(
     It takes about `budget` seconds, or less if half of each interval is at most `wanted` before.
     Each process may take `timeout` seconds. All builds first run once without being timed, and
     once after it, and their exit codes, outputs and files are compared; a build with others is not
-    timed. `processor`: its number; default: quiet_processor(). InvalidArgument, NotFound,
+    timed. `processor`: its number; default: that of own_processor(). InvalidArgument, NotFound,
     DeadlineExceeded; if the reason is a build, the message begins with its name and a colon.
     """
     names = [work.name for work in (baseline, *others)]
@@ -424,9 +437,11 @@ def compare(
     empty = [work.name for work in (baseline, *others) if not work.commands]
     if empty:
         raise InvalidArgument(f"{', '.join(empty)}: no command is run, so there is no time")
-    chosen = quiet_processor() if processor is None else processor
-    clock = "processor" if is_precise(chosen) else "wall"
-    with tempfile.TemporaryDirectory(prefix="mlbridge-clock-") as temporary:
+    with (
+        own_processor() if processor is None else contextlib.nullcontext(processor) as chosen,
+        tempfile.TemporaryDirectory(prefix="mlbridge-clock-") as temporary,
+    ):
+        clock = "processor" if is_precise(chosen) else "wall"
         runner = _Runner(Path(temporary), chosen, clock, timeout)
         results = {work.name: runner.outputs(work) for work in (baseline, *others)}
         differences = _differences(baseline, others, results)

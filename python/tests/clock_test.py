@@ -87,6 +87,15 @@ def test_a_process_is_run_in_its_folder_on_one_processor(tmp_path: Path) -> None
     assert (Path.cwd(), os.sched_getaffinity(0)) == (here, processors)
 
 
+def test_comparisons_at_once_have_processors_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7001, 7002})
+    with clock.own_processor() as first:
+        with clock.own_processor() as second, clock.own_processor() as third:
+            assert (first, second, third) == (7002, 7001, 7002)
+        with clock.own_processor() as again:
+            assert again == second
+
+
 def test_processor_time_is_that_of_all_processes(tmp_path: Path) -> None:
     busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
     idle = clock.run(sh("sleep 0.2"), tmp_path)

@@ -536,7 +536,7 @@ def test_what_has_changed_since(tree: Path, clock: Callable[..., list[str]]) -> 
         asked = settings(tree, levers=("profile",), confirm_runs=(), **more)
         said.clear()
         specialize(asked, *end, shown=said.append)
-        return [line for line in said if not line.startswith(("kept", "profile"))]
+        return [line for line in said if not line.startswith(("kept", "profile", "measuring"))]
 
     again()
     (tree / ".git").mkdir()
@@ -551,6 +551,22 @@ def test_what_has_changed_since(tree: Path, clock: Callable[..., list[str]]) -> 
     specialize(settings(tree, levers=("profile",)), *end, keep=False, shown=said.append)
     assert "begins anew, as these have changed: --confirm-run, its files" in said
     assert [path.name for path in tree.parent.iterdir()] == ["tree", "app.decisions"]
+
+
+def test_long_commands_are_timed_for_some_builds_at_once(
+    tree: Path, clock: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = clock({"profile-full": 0.8, "profile-thin-cold": 0.9})
+    whole = specialized(tree, levers=("profile", "link", "cold"))
+    count = len(asked)
+    asked.clear()
+    monkeypatch.setattr("mlbridge.specializing.steps._LONGEST", 0.0)
+    monkeypatch.setattr("mlbridge.specializing.steps._LEAST_AT_ONCE", 1)
+    parts = specialized(tree, levers=("profile", "link", "cold"))
+    assert len(asked) > count
+    assert (parts.chosen, parts.raced, parts.confirmed) == (
+        *(whole.chosen, whole.raced, whole.confirmed),
+    )
 
 
 def test_a_build_that_failed_is_tried_again(
