@@ -13,7 +13,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-_PR_SET_PDEATHSIG, _PF_EXITING = 1, 4  # of Linux
+_PR_SET_PDEATHSIG = 1
+_PF_EXITING, _PF_KTHREAD = 1 << 2, 1 << 21  # of Linux's task_struct
 _SETPRIV = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
@@ -78,10 +79,9 @@ class Process(NamedTuple):
     @property
     def is_ending(self) -> bool:
         """Whether it has ended, is about to, or has been sent SIGKILL."""
+        if self._flags & _PF_EXITING:
+            return True
         try:
-            with open(f"/proc/{self.number}/stat", "rb") as file:
-                if int(file.read().rpartition(b")")[2].split()[6]) & _PF_EXITING:
-                    return True
             with open(f"/proc/{self.number}/status") as file:
                 pending = [
                     line.split()[1] for line in file if line.startswith(("SigPnd", "ShdPnd"))
@@ -89,6 +89,19 @@ class Process(NamedTuple):
         except (OSError, IndexError, ValueError):
             return True
         return any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in pending)
+
+    @property
+    def is_kernels(self) -> bool:
+        """Whether it is a thread of the kernel."""
+        return bool(self._flags & _PF_KTHREAD)
+
+    @property
+    def _flags(self) -> int:
+        try:
+            with open(f"/proc/{self.number}/stat", "rb") as file:
+                return int(file.read().rpartition(b")")[2].split()[6])
+        except (OSError, IndexError, ValueError):
+            return _PF_EXITING
 
     @property
     def group(self) -> int:

@@ -465,8 +465,10 @@ def test_what_a_killed_one_has_left_running_is_ended(tmp_path: Path) -> None:
     ):
         ended = threading.Thread(target=stray.wait)
         ended.start()
-        Workplace(work, {}).close()
+        later = Workplace(work, {})
+        later.close()
         ended.join()
+        assert later.ended == 1
         assert stray.returncode == -signal.SIGKILL and stranger.poll() is None
         stranger.kill()
 

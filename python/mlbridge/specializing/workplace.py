@@ -338,6 +338,7 @@ def _marked(marker: bytes) -> Iterator[Process]:
             if marker in variables.split(b"\0"):
                 yield process
             # There are none for a moment when a process starts a program.
-            if variables or process.began < this.began or process.is_ending:
+            is_old = process.began < this.began
+            if variables or is_old or process.is_kernels or process.is_ending:
                 break
             time.sleep(_LOOK / _LOOKS)
