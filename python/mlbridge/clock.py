@@ -422,14 +422,17 @@ def compare(
     wanted: float = 0.0,
     timeout: float = 60.0,
     processor: int | None = None,
+    scratch: Path | None = None,
 ) -> Timing:
     """The times of other builds beside the baseline's.
 
     It takes about `budget` seconds, or less if half of each interval is at most `wanted` before.
     Each process may take `timeout` seconds. All builds first run once without being timed, and
     once after it, and their exit codes, outputs and files are compared; a build with others is not
-    timed. `processor`: its number; default: that of own_processor(). InvalidArgument, NotFound,
-    DeadlineExceeded; if the reason is a build, the message begins with its name and a colon.
+    timed. `processor`: its number; default: that of own_processor(). Outputs are in a folder in
+    `scratch`, which is removed; default: the system's for temporary files. InvalidArgument,
+    NotFound, DeadlineExceeded; if the reason is a build, the message begins with its name and a
+    colon.
     """
     names = [work.name for work in (baseline, *others)]
     if len(set(names)) != len(names) or not others:
@@ -439,7 +442,7 @@ def compare(
         raise InvalidArgument(f"{', '.join(empty)}: no command is run, so there is no time")
     with (
         own_processor() if processor is None else contextlib.nullcontext(processor) as chosen,
-        tempfile.TemporaryDirectory(prefix="mlbridge-clock-") as temporary,
+        tempfile.TemporaryDirectory(prefix="mlbridge-clock-", dir=scratch) as temporary,
     ):
         clock = "processor" if is_precise(chosen) else "wall"
         runner = _Runner(Path(temporary), chosen, clock, timeout)

@@ -198,6 +198,7 @@ class Workspace:
         """Run a command in the tree that was built this way; also the files of `outputs`."""
         places = [(place, self._kept(variant, place)) for place in (self._tree, self._logs)]
         for place, kept in places:
+            shutil.rmtree(place, ignore_errors=True)  # of a build that failed
             kept.rename(place)
         try:
             with variant.flags(self._logs) as flags:
@@ -252,7 +253,10 @@ class Workspace:
             for variant in variants
         ]
         try:
-            return compare(works[0], works[1:], budget=seconds, timeout=self.timeout)
+            shutil.rmtree(self._tree, ignore_errors=True)  # of a build that failed
+            return compare(
+                works[0], works[1:], budget=seconds, timeout=self.timeout, scratch=self.folder
+            )
         finally:
             self.ended()
             put(None)

@@ -289,6 +289,7 @@ def test_names_of_compilers_and_archives(tree: Path, clock: Callable[..., list[s
     )
     found = specialized(tree)
     assert found.chosen.name == "profile-thin" and not found.problems
+    assert "the build calls cc and gcc by name" in found.notes[-1]
 
 
 def test_cmake(tree: Path, clock: Callable[..., list[str]]) -> None:
@@ -406,8 +407,11 @@ def test_flags_and_wrapper(
         assert f"--decisions goes without {words[0]}" in capsys.readouterr().err
     assert main(["flags"]) == 2
     assert "are required: optimization" in capsys.readouterr().err
+    assert main(["wrapper", "--decisions", str(decisions), "-o", str(tree / "main.c")]) == 1
+    assert "was not written by `mlbridge wrapper`" in capsys.readouterr().err
     script = tmp_path / "cc"
-    assert main(["wrapper", "--decisions", str(decisions), "-o", str(script)]) == 0
+    for _ in range(2):
+        assert main(["wrapper", "--decisions", str(decisions), "-o", str(script)]) == 0
     subprocess.run(["make", "-B", f"CC={script}", "CFLAGS=-O3"], cwd=tree, check=True)
     assert (tree / "app").read_bytes() == made_with(decisions, tree)
     content = decisions_file.read(decisions).content
@@ -584,6 +588,29 @@ def test_a_build_that_failed_is_tried_again(
     (tmp_path / "full").unlink()
     found = specialize(settings(tree, **more), tmp_path / "app.decisions", work)
     assert not found.problems and found.chosen.name == "profile"
+
+
+def test_sources_that_change_meanwhile(
+    tree: Path, clock: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    clock({"profile": 0.8})
+
+    def shown(text: str) -> None:
+        if text.startswith("built none"):
+            (tree / "main.c").write_text(MAIN + "int more;\n")
+
+    with pytest.raises(InvalidArgument, match="files have changed since this began"):
+        specialize(settings(tree), tmp_path / "app.decisions", tmp_path / "work", shown=shown)
+    assert not (tmp_path / "app.decisions").exists()
+
+
+def test_a_recipe_that_can_not_be_built(tree: Path, tmp_path: Path) -> None:
+    """With the real clock: what failed last isn't in the way."""
+    cases = "*--version*) ;;\n*-flto=full*) exit 1 ;;"
+    found = specialized(
+        tree, compiler=broken_compiler(tmp_path, cases), levers=("profile", "link"), seconds=0.05
+    )
+    assert found.problems.keys() == {"profile-full"} and "profile-thin" in found.raced
 
 
 def test_nothing_of_mine_is_overwritten(tree: Path) -> None:

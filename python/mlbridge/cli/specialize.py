@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     if options.ray and not options.budget:
         raise UsageError("--ray is for a search; say how long it may take by --budget")
     must_be_writable(o=options.output)
-    from ..errors import Error
+    from ..errors import Busy, Error
     from ..specializing.search import specialize
     from ..specializing.specialization import Settings
 
@@ -130,8 +130,8 @@ def run(options: argparse.Namespace) -> int:
         )
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; the same command goes on, from {work}") from None
-    except Error:
-        if work.is_dir():
+    except Error as error:
+        if work.is_dir() and not isinstance(error, Busy):
             print(f"what was built is in {work}, for the next try", file=sys.stderr)
         raise
     finally:

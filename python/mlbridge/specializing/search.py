@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from ..errors import InvalidArgument, Unsupported
@@ -55,11 +56,12 @@ def specialize(
     major = re.search(r"clang version (\d+)\.", version)
     if not major:
         raise Unsupported(f"{settings.compiler} says that it is {version!r}; expected a clang")
+    files = partial(contents_of, settings.tree, (output, wrong_file))
     asked = {name: value for name, value in asdict(settings).items() if name not in _FREE}
     made_from = {
         **{_OPTIONS.get(name, f"--{name}"): value for name, value in asked.items()},
         "the source tree": str(settings.tree.resolve()),
-        "its files": contents_of(settings.tree, (output, wrong_file)),
+        "its files": files(),
         "the compiler": version,
         **{f"${name}": os.environ.get(name, "") for name in (*VARIABLES, "PATH")},
         "MLBridge": [recipe.words("") for recipe in recipes()],
@@ -71,7 +73,7 @@ def specialize(
     if place.changed:
         shown(f"begins anew, as these have changed: {', '.join(place.changed)}")
     try:
-        search = Search(settings, place, version, major[1], shown)
+        search = Search(settings, place, version, major[1], files, shown)
         found = search.run()
 
         def write(file: Path, recipe: Recipe) -> None:

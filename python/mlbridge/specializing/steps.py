@@ -48,6 +48,8 @@ _ROUNDS = (0.1, 0.4)
 _LINKS = 2
 #: The time of what is nearly as fast.
 _NEARLY = 1.04
+#: Seconds of a command that is hardly more than its start, and of one that runs a few times only.
+_SHORTEST, _LONG = 0.003, 1.0
 #: Seconds of a comparison that is kept when it has ended, and the recipes that it has if these
 #: don't suffice for as many: the build's own is compared with itself each time.
 _LONGEST, _LEAST_AT_ONCE = 1200.0, 3
@@ -71,11 +73,14 @@ class Search:
         place: Workplace,
         version: str,
         major: str,
+        files: Callable[[], str],
         shown: Callable[[str], None],
     ) -> None:
+        """`files` tells whether the source tree is what it was."""
         self._settings = settings
         self._place = place
         self._major = major
+        self._files, self._files_before = files, files()
         self._shown = shown
         self._found = Specialization(settings, version)
         self._workspace = place.workspace(settings, major)
@@ -91,6 +96,7 @@ class Search:
         if self._settings.cluster and not self._place.has(f"build {_BASELINE}"):
             must_answer(self._settings.cluster)
         self._build(Recipe())
+        names = self._place.step("called by name", self._place.called_by_name)
         if self._settings.check:
             self._place.step("check none", lambda: self._behaviour.must_pass(self._baseline))
         for command in self._commands:
@@ -117,6 +123,11 @@ class Search:
         else:
             found.chosen = self._confirm(best)
         self._say_what_more_bytes_give(tried)
+        if found.chosen != Recipe() and names:
+            found.notes.append(
+                f"the build calls {' and '.join(names)} by name, not $CC or $CXX: have a folder "
+                "that is first on PATH hold such names, written by `mlbridge wrapper`"
+            )
         found.timeline = self._place.timeline()
         return found
 
@@ -190,12 +201,20 @@ class Search:
                 # The disk may have room later.
                 lasts=lambda text: not text or text.startswith(WRONG),
             )
+            self._must_be_the_same()
             if text:
                 problems[recipe.name] = text
                 self._shown(f"{recipe.name} is left out: {text}")
                 return False
             self._build(recipe)
         return True
+
+    def _must_be_the_same(self) -> None:
+        if self._files() != self._files_before:
+            raise InvalidArgument(
+                f"{self._settings.tree}: files have changed since this began, so builds can't be "
+                "compared; the same command begins anew"
+            )
 
     def _problem(self, recipe: Recipe) -> str:
         try:
@@ -239,7 +258,8 @@ class Search:
                 f"`{command}`: {what} from run to run, so builds can't be told right or wrong by "
                 "it; have it print the same each time, or state a check"
             )
-        self._shown(f"`{command}` takes {seconds:.3f} s")
+        fit = "" if _SHORTEST < seconds < _LONG else "; commands of 5 to 50 ms tell most"
+        self._shown(f"`{command}` takes {seconds:.3f} s{fit}")
         return {"seconds": f"{seconds:.4f}", "results": tries[0]}
 
     def _take_profile(self) -> str:

@@ -42,7 +42,7 @@ _REMOVED = "-removed"
 _LOOKS, _LOOK = 100, 0.05
 _SCRIPT = """\
 #!/bin/sh
-: >> {log}
+echo "${{0##*/}}" >> {log}
 exec {command} "$@"
 """
 
@@ -297,6 +297,14 @@ class Workplace:
     def was_called(self) -> bool:
         """Whether a compiler was called since."""
         return self._calls.exists()
+
+    def called_by_name(self) -> list[str]:
+        """The names by which a compiler was called since, beside those in $CC and $CXX."""
+        try:
+            names = set(self._calls.read_text().split())
+        except OSError:
+            return []
+        return sorted(names - {"clang", "clang++"})
 
 
 def contents_of(tree: Path, but: Sequence[Path]) -> str:
