@@ -44,8 +44,8 @@ def specialize(
     `work` is a new folder or one of an earlier call with the same settings, which goes on; it
     should be on a disk with room for twenty built trees. It is removed at the end unless `keep` or
     there was a wrong output; with `keep`, it is InvalidArgument if it has one of other settings.
-    `shown` is told what was done. Raises
-    InvalidArgument, BuildFailed, DeadlineExceeded, NotFound, Unsupported, Busy, OSError.
+    `shown` is told what was done. Raises InvalidArgument, BuildFailed,
+    DeadlineExceeded, NotFound, Unsupported, Busy, OSError.
     """
     must_make_sense(settings)
     wrong_file = output.with_name(f"{output.name}.wrong")
@@ -69,11 +69,15 @@ def specialize(
         "the plugin for versions": plugin_digest() if "versions" in settings.levers else "",
     }
     done = False
+
+    def is_same() -> bool:
+        return bool(files() == made_from["its files"])
+
     place = Workplace(work, made_from, anew=not keep)
     if place.changed:
         shown(f"begins anew, as these have changed: {', '.join(place.changed)}")
     try:
-        search = Search(settings, place, version, major[1], files, shown)
+        search = Search(settings, place, version, major[1], is_same, shown)
         found = search.run()
 
         def write(file: Path, recipe: Recipe) -> None:

@@ -73,14 +73,14 @@ class Search:
         place: Workplace,
         version: str,
         major: str,
-        files: Callable[[], str],
+        is_same: Callable[[], bool],
         shown: Callable[[str], None],
     ) -> None:
-        """`files` tells whether the source tree is what it was."""
+        """`is_same`: whether the source tree is what it was."""
         self._settings = settings
         self._place = place
         self._major = major
-        self._files, self._files_before = files, files()
+        self._is_same = is_same
         self._shown = shown
         self._found = Specialization(settings, version)
         self._workspace = place.workspace(settings, major)
@@ -210,7 +210,7 @@ class Search:
         return True
 
     def _must_be_the_same(self) -> None:
-        if self._files() != self._files_before:
+        if not self._is_same():
             raise InvalidArgument(
                 f"{self._settings.tree}: files have changed since this began, so builds can't be "
                 "compared; the same command begins anew"
