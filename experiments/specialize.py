@@ -104,11 +104,12 @@ def outputs_of(runs: Iterable[str]) -> list[str]:
     return sorted(words)
 
 
-def profiled(program: Program, folder: Path, runs: Iterable[str]) -> Path:
-    """The merged profile of commands of the program, built with counters at -O3 in a folder. It
-    counts how often each function is entered."""
+def profiled(program: Program, folder: Path, runs: Iterable[str], more: Sequence[str] = ()) -> Path:
+    """The merged profile of commands of the program, built with counters at -O3, and more flags, in
+    a folder. It counts how often each function is entered."""
     raw, profile = folder / "raw", folder / "profile.profdata"
     words = ("-O3", *instrumented(str(raw), continuous=False), "-mllvm", "-pgo-instrument-entry")
+    words = (*words, *more)
     compiled = compile_program(program, folder / "counting-objects", flags=words, drivers=True)
     link_program(program, compiled, folder / "counting/mlbridge-bin", ("clang-22", *words))
     for run in runs:

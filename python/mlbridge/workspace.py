@@ -104,6 +104,12 @@ class Built:
         """Executable bytes of all objects."""
         return sum(one.bytes for one in self.objects.values())
 
+    @property
+    def digest(self) -> str:
+        """A hash of all objects and their paths."""
+        text = repr(sorted((path, one.digest) for path, one in self.objects.items()))
+        return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+
     def file_spills(self) -> dict[str, float]:
         """The spills, reloads and copies of each file, by record."""
         return {path: sum(costs.values()) for path, costs in self.spills.items()}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -265,6 +266,20 @@ def test_what_cannot_be_read_is_one_line(
     assert not output.exists()
 
 
+def test_what_is_no_page_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "true"
+    shutil.copy("/bin/true", program)
+    before = program.read_bytes()
+    assert main(["report", str(program), "-o", str(program)]) == 1
+    assert "is there, and no page" in capsys.readouterr().err and program.read_bytes() == before
+    output = tmp_path / "page.html"
+    output.touch()
+    for _ in range(2):
+        assert main(["report", str(program), "-o", str(output)]) == 0
+
+
 def test_a_folder_with_nothing_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/a.txt").write_text("text")
@@ -287,12 +302,12 @@ def test_a_page_is_whole_or_not_there(
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    (folder / "page.html").write_text("the one before")
+    (folder / "page.html").write_text("<!doctype html>the one before")
     monkeypatch.setattr(os, "write", full)
     assert main([*words, str(folder / "page.html")]) == 1
     monkeypatch.undo()
     assert "No space left on device" in capsys.readouterr().err
-    assert [file.read_text() for file in folder.iterdir()] == ["the one before"]
+    assert [file.read_text() for file in folder.iterdir()] == ["<!doctype html>the one before"]
 
 
 def test_without_the_package_that_draws(

@@ -46,7 +46,7 @@ app: main.o src/count.o
 RUN, OTHER = "./app bananas", "./app cabbages"
 
 
-UNROLLED = Recipe(True, link="full", options=(("unroll-threshold", "1200"),))
+ALIGNED = Recipe(True, link="full", options=(("align-all-functions", "6"),))
 
 
 def settings(tree: Path, **more: Any) -> Settings:

@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 from small_program import (
+    ALIGNED,
     COUNT,
     MAIN,
     OTHER,
     RUN,
-    UNROLLED,
     broken_compiler,
     made_with,
     settings,
@@ -438,7 +438,7 @@ def test_a_strangers_file_has_no_say_in_what_is_run(
 
 
 def test_every_recipe_is_read_back(tmp_path: Path) -> None:
-    for recipe in [Recipe(), *recipes(), UNROLLED, Recipe(True, tune="atom", versions=True)]:
+    for recipe in [Recipe(), *recipes(), ALIGNED, Recipe(True, tune="atom", versions=True)]:
         content = {"recipe": recipe._asdict(), "compiler": "clang"}
         profile = b"\xfflprofi\x81" * recipe.profile
         decisions_file.write(tmp_path / "file", profile, content)
@@ -472,7 +472,7 @@ def test_what_a_killed_one_has_left_running_is_ended(tmp_path: Path) -> None:
         later = Workplace(work, {})
         later.close()
         ended.join()
-        assert later.ended == 1
+        assert later.strays == 1
         assert stray.returncode == -signal.SIGKILL and stranger.poll() is None
         stranger.kill()
 

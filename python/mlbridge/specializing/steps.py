@@ -33,7 +33,8 @@ from .choosing import (
     time_of,
 )
 from .draws import Draws
-from .recipes import Recipe, first, instrumented, plugin, recipes, variations
+from .profiling import take_profile
+from .recipes import Recipe, first, plugin, recipes, variations
 from .specialization import WRONG, Settings, Specialization
 from .tries import BaseBuild, Tries, can_relink
 from .tries_on_nodes import nodes
@@ -60,7 +61,7 @@ _BEST = 3
 _WORTH = 0.01
 #: The longest time of what isn't slower.
 _NOT_SLOWER = 1.01
-_BASELINE, _COUNTING, _AGAIN = "none", "counting", "again"
+_BASELINE, _AGAIN = "none", "again"
 _TIMEOUT = 60.0
 
 
@@ -111,7 +112,8 @@ class Search:
                 raise InvalidArgument(f"no run wrote the file {name}, which was to be compared")
         if "profile" in self._settings.levers:
             kept = "kept: " * self._place.has("profile")
-            self._shown(kept + self._place.step("profile", self._take_profile))
+            take = partial(take_profile, self._settings, self._place, self._workspace, self._major)
+            self._shown(kept + self._place.step("profile", take))
         self._race()
         self._tune()
         tried = self._tried
@@ -175,8 +177,11 @@ class Search:
                     f"{built.old} executables and shared objects were there before and not built "
                     "again; if they matter, have --prepare clean the tree"
                 )
-            return {"bytes": {name: one.bytes for name, one in built.objects.items()},
-                    "seconds": round(built.seconds, 2)}  # fmt: skip
+            return {
+                "bytes": {name: one.bytes for name, one in built.objects.items()},
+                "digest": built.digest,
+                "seconds": round(built.seconds, 2),
+            }
 
         is_new = recipe.name not in self._found.bytes
         kept = "kept: " * self._place.has(step)
@@ -262,48 +267,6 @@ class Search:
         self._shown(f"`{command}` takes {seconds:.3f} s{fit}")
         return {"seconds": f"{seconds:.4f}", "results": tries[0]}
 
-    def _take_profile(self) -> str:
-        for continuous in (False, True):
-            raw = self._place.folder / "raw"
-            shutil.rmtree(raw, ignore_errors=True)
-            words = instrumented(str(raw), continuous=continuous)
-            variant = self._variant(_COUNTING, words)
-            try:
-                self._workspace.build(variant)
-            except BuildFailed as error:
-                raise BuildFailed(f"with -fprofile-generate: {error}") from None
-            shutil.rmtree(raw, ignore_errors=True)  # of programs that ran in the build
-            files, silent = [], []
-            for number, command in enumerate(self._settings.runs):
-                ran, _ = self._workspace.run(variant, command)
-                if ran.code < 0:
-                    self._shown(f"`{command}` ended with {ran.code} when it was counted")
-                written = [file for file in sorted(raw.glob("*.profraw")) if file.stat().st_size]
-                if not written:
-                    silent.append(command)
-                own = raw / f"run-{number}"
-                own.mkdir(parents=True)
-                files += [file.rename(own / file.name) for file in written]
-            shutil.rmtree(self._workspace.folder / _COUNTING, ignore_errors=True)
-            if not silent:
-                break
-        if silent and files:
-            self._shown(f"`{silent[0]}` wrote no profile; only what other runs do is known")
-        if not files:
-            raise InvalidArgument(
-                "no run wrote a profile: the build doesn't hand -fprofile-generate to its links "
-                "(have it link by $CC), or the runs start another program than was built"
-            )
-        tool = f"llvm-profdata-{self._major}"
-        whole = self._place.profile_of(Recipe(True))
-        profdata.merge(files, whole, tool)
-        counts = profdata.counts(whole, tool)
-        known = sum(one.max > 0 for one in counts.values())
-        if not known:
-            raise InvalidArgument("the profile is empty: no function of the program ran")
-        profdata.without_unused(whole, self._place.profile_of(Recipe(True, True)), tool)
-        return f"profiled the runs: {known} of {len(counts)} functions ran"
-
     # Measuring
 
     def _time(
@@ -368,9 +331,9 @@ class Search:
     @contextlib.contextmanager
     def _nothing_left(self, command: str) -> Iterator[None]:
         """InvalidArgument if processes had to be ended that a command left running."""
-        before = self._place.ended
+        before = self._place.strays
         yield
-        if self._place.ended > before:
+        if self._place.strays > before:
             raise InvalidArgument(
                 f"`{command}` leaves processes running, which would answer for other builds; "
                 "have it end them"
@@ -547,6 +510,7 @@ class Search:
         took = {step: seconds for step, _, seconds in self._place.timeline()}
         return BaseBuild(
             recipe,
+            digest=kept(f"build {recipe.name}").get("digest", ""),
             expected={run: one["results"] for run, one in zip(settings.runs, tried, strict=True)},
             most_bytes=None if settings.objective == "time" else self._found.bytes[_BASELINE],
             slowest=max(took[f"build {recipe.name}"], *(float(one["seconds"]) for one in tried)),

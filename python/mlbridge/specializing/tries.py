@@ -28,6 +28,7 @@ class BaseBuild:
     """The recipe over which options are tried, and what is known of its build here."""
 
     recipe: Recipe
+    digest: str  #: of all that it has linked
     expected: dict[str, dict[str, str]]  #: the results of each run
     most_bytes: int | None  #: more executable bytes are no good
     slowest: float  #: seconds of its build from the start, or of its longest run
@@ -51,11 +52,13 @@ class Tries:
         self._variant_of = variant_of
         self._base = base
         self._linked = linked
+        self._times = {base.digest: 1.0}  #: of what was linked
         self._behaviour = Behaviour(settings, workspace)
 
     def tried(self, recipe: Recipe) -> dict[str, Any]:
         """The time over that without these options, or what is the problem; whether it makes a
-        wrong program, whose build stays; the seconds that this took."""
+        wrong program, whose build stays; the seconds that this took. Options that change nothing
+        are common, and the same code isn't timed twice."""
         begun = time.monotonic()
         base = self._base
         made: dict[str, Any] = {"time": None, "problem": "", "wrong": False}
@@ -64,10 +67,12 @@ class Tries:
                 built = self._build(recipe)
                 if base.most_bytes is not None and built.bytes > base.most_bytes:
                     made["problem"] = "more bytes than the build's own"
+                elif built.digest in self._times:
+                    made["time"] = self._times[built.digest]
                 elif what := self.difference(recipe):
                     made |= {"problem": what, "wrong": True}
                 else:
-                    made["time"] = self._time(recipe)
+                    made["time"] = self._times[built.digest] = self._time(recipe)
         except Error as error:
             made["problem"] = str(error)
         if not made["wrong"]:

@@ -140,7 +140,8 @@ class _Node:
                 unpack(profile, place.folder)
             workspace = place.workspace(settings, major, variables)
             variant_of = partial(place.variant_of, command=settings.compiler)
-            linked = list(workspace.build(variant_of(base.recipe)).objects)
+            built = workspace.build(variant_of(base.recipe))
+            base, linked = replace(base, digest=built.digest), list(built.objects)
             relinks = base.recipe.link and can_relink(
                 place, workspace, base.recipe, settings.compiler, linked
             )

@@ -59,7 +59,7 @@ class Workplace:
         #: What isn't the same, if that was why it began anew.
         self.changed: list[str] = []
         #: How many processes were ended that had been left running.
-        self.ended = 0
+        self.strays = 0
         if odd := re.search(r"[^\w./+@-]", str(self.folder), re.ASCII):
             raise InvalidArgument(
                 f"{self.folder}: builds can't be told of a compiler in a folder with "
@@ -127,7 +127,7 @@ class Workplace:
             found = {process for process in _marked(marker) if process.number not in own}
             left = {process for process in found if not process.is_ending}
             for process in left & known:  # others may be about to end
-                self.ended += process.signal(signal.SIGKILL)
+                self.strays += process.signal(signal.SIGKILL)
             known |= left
             if not found:
                 return
