@@ -61,10 +61,11 @@ public:
   };
   /// Connects and shakes hands. Errors: those of the transport; Closed, Protocol (no such peer,
   /// another version), DeadlineExceeded, Busy, and what the server refuses with.
-  /// `reached`: the server(), also if it then failed.
+  /// `reached`: the connection to the server that was asked, also if it then failed. As long as it
+  /// is kept, a transport with several servers knows which one was asked last.
   [[gnu::cold]] static Expected<std::shared_ptr<Connection>>
   open(const Transport &transport, const Uri &uri, const Options &options, Deadline deadline,
-       std::string *reached = nullptr);
+       std::shared_ptr<Connection> *reached = nullptr);
 
   const Welcome &welcome() const { return welcome_; }
   /// The address of the server, if the place stands for several.

@@ -21,7 +21,7 @@ constexpr Duration LongestAttempt = std::chrono::seconds(5);
 
 Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transport, const Uri &uri,
                                                        const Options &options, Deadline deadline,
-                                                       std::string *reached) {
+                                                       std::shared_ptr<Connection> *reached) {
   Duration attempt = FirstAttempt;
   while (true) {
     const Deadline::Clock::time_point before = Deadline::Clock::now();
@@ -35,7 +35,7 @@ Expected<std::shared_ptr<Connection>> Connection::open(const Transport &transpor
     std::shared_ptr<Connection> connection(new Connection(std::move(*channel)));
     const std::string server = connection->server();
     if (reached)
-      *reached = server;
+      *reached = connection;
     Deadline patience = deadline;
     if (transport.mayBeStale())
       patience = earlier(deadline, Deadline::after(attempt));

@@ -153,11 +153,15 @@ private:
       return checked(Connection::open(transport_, uri, connecting_, deadline));
     UnfitServers unfit(deadline);
     Status mismatch;
+    // Kept until the next one is asked, or that might be the same server again.
+    std::shared_ptr<Connection> asked;
     while (true) {
-      std::string server;
+      std::shared_ptr<Connection> next;
       Expected<std::shared_ptr<Connection>> fresh =
-          Connection::open(transport_, uri, connecting_, deadline, &server);
+          Connection::open(transport_, uri, connecting_, deadline, &next);
       const std::shared_ptr<Connection> other = fresh ? *fresh : nullptr;
+      asked = std::move(next);
+      const std::string server = asked ? asked->server() : std::string();
       fresh = checked(std::move(fresh));
       if (fresh)
         return fresh;
