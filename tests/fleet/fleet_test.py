@@ -70,7 +70,8 @@ def campaign(compiles: int, out: Path) -> None:
     assert done.returncode == 0 and not any(found[key] for key in NOTHING), found
     assert found["compiles"] == compiles
     assert found["replaced"] == 3 and found["killed"] == 1 and found["stood_still"] == 1
-    assert all(found["replies"]), f"a server was never asked: {found}"
+    # The first is replaced after seven compiles, of which chance may give it none.
+    assert found["replies"].count(0) <= 1, f"servers were never asked: {found}"
 
 
 def test_no_compile_fails_while_all_servers_are_replaced(tmp_path: Path) -> None:
