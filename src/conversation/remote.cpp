@@ -159,8 +159,8 @@ private:
       std::shared_ptr<Connection> next;
       Expected<std::shared_ptr<Connection>> fresh =
           Connection::open(transport_, uri, connecting_, deadline, &next);
-      const std::shared_ptr<Connection> other = fresh ? *fresh : nullptr;
       asked = std::move(next);
+      const bool answered = bool(fresh);
       const std::string server = asked ? asked->server() : std::string();
       fresh = checked(std::move(fresh));
       if (fresh)
@@ -172,8 +172,8 @@ private:
         pause = unfit.add(server, fresh.status(), [&] { return countServers(deadline); });
       if (!pause)
         return mismatch ? fresh.status() : mismatch;
-      if (other)
-        other->idle(*pause);
+      if (answered)
+        asked->idle(*pause);
       else
         std::this_thread::sleep_for(*pause);
     }
