@@ -8,6 +8,8 @@ import os
 import secrets
 import stat
 
+from .errors import InvalidArgument
+
 
 def write_whole(
     place: str | os.PathLike[str], contents: bytes, *, executable: bool = False
@@ -35,6 +37,17 @@ def write_whole(
         replace_whole(target, contents, mode=mode, executable=executable, on_disk=False)
     except OSError as error:
         raise _named(error, path) from None
+
+
+def must_begin_with(place: str | os.PathLike[str], start: bytes, what: str) -> None:
+    """InvalidArgument if a file is there that would be overwritten, and begins otherwise, in upper
+    or lower case; an empty one may go, and a device is written to. OSError if it can't be read."""
+    if os.path.isfile(place) and os.path.getsize(place):
+        with open(place, "rb") as file:
+            if file.read(len(start)).upper() != start.upper():
+                raise InvalidArgument(
+                    f"{os.fspath(place)} is there, and no {what}; remove it, or choose another name"
+                )
 
 
 def replace_whole(

@@ -408,7 +408,7 @@ def test_flags_and_wrapper(
     assert main(["flags"]) == 2
     assert "are required: optimization" in capsys.readouterr().err
     assert main(["wrapper", "--decisions", str(decisions), "-o", str(tree / "main.c")]) == 1
-    assert "was not written by `mlbridge wrapper`" in capsys.readouterr().err
+    assert "is there, and no script of `mlbridge wrapper`" in capsys.readouterr().err
     script = tmp_path / "cc"
     for _ in range(2):
         assert main(["wrapper", "--decisions", str(decisions), "-o", str(script)]) == 0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import files
-from ..outputs import write_whole
+from ..outputs import must_begin_with, write_whole
 from ..specializing.recipes import plugin
 from .arguments import Parser
 from .command_line import words
@@ -32,7 +32,7 @@ for needed in {needed}; do
 done
 {refusal}exec {command} "$@"
 """
-_HEAD = SCRIPT.partition(":")[0]
+_HEAD = SCRIPT.partition(":")[0].encode()
 #: The recipe is in the script, the profile is not.
 SAME = """\
 if [ "$(sha256sum < {file})" != "{digest}  -" ]; then
@@ -75,7 +75,7 @@ example:
 def run(options: argparse.Namespace) -> int:
     """Write the script, once its compiler has asked the model."""
     must_be_writable(o=options.output)
-    _must_be_own(options.output)
+    must_begin_with(options.output, _HEAD, "script of `mlbridge wrapper`")
     if decisions := decisions_of(options):
         stated = options.compiler or decisions.command
         found = shutil.which(stated)
@@ -107,22 +107,6 @@ def run(options: argparse.Namespace) -> int:
         refusal if request.kind == "llvm" else "",
     )
     return DONE
-
-
-def _must_be_own(place: str) -> None:
-    """CommandError if there is something else than such a script."""
-    path = Path(place)
-    try:
-        if not path.exists() or (path.is_file() and not path.stat().st_size):
-            return
-        is_own = path.is_file() and path.read_bytes().startswith(_HEAD.encode())
-    except OSError as error:
-        raise CommandError(f"-o: {place}: {error.strerror or error}") from None
-    if not is_own:
-        raise CommandError(
-            f"-o: {place} is there, and was not written by `mlbridge wrapper`; remove it, or "
-            "choose another name"
-        )
 
 
 def write(place: str, needed: Sequence[str], command: Sequence[str], refusal: str = "") -> None:

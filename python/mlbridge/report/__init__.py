@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..elf import has_code
-from ..errors import InvalidArgument, InvalidModel, NotFound
-from ..outputs import write_whole
+from ..errors import InvalidModel, NotFound
+from ..outputs import must_begin_with, write_whole
 from ..reading import open_file, read_json
 from ..recording import MAGIC
 from ..specializing import decisions_file
@@ -30,7 +30,6 @@ SECTIONS = (
     *specialization.SECTIONS,
     *decisions.SECTIONS,
 )
-_PAGE = b"<!DOCTYPE HTML>"  # its first bytes, however they are spelt
 REPORT, RECORDING, TRIALS = "report.json", ".mlbrec", ".trials.json"
 EXPECTED = (
     "expected the report.json of `mlbridge validate` or `make demo`, a decisions file, a recording,"
@@ -120,7 +119,7 @@ def labels(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
 def write(output: str | os.PathLike[str], sources: Sequence[Any], title: str) -> None:
     """Write the page. Raises InvalidArgument if the file is there and no page, NotFound if the
     package that draws is missing, OSError if the file can't be written."""
-    _must_be_page(Path(output))
+    must_begin_with(output, b"<!doctype html>", "page")
     several = len({one.name for one in sources if hasattr(one, "about")}) > 1
     about = [
         f"{one.name}: {text}" if several else text
@@ -129,15 +128,6 @@ def write(output: str | os.PathLike[str], sources: Sequence[Any], title: str) ->
     ]
     shown = [(one.title, list(one.parts(sources))) for one in SECTIONS if one.applies(sources)]
     write_whole(output, page(title, about, shown))
-
-
-def _must_be_page(file: Path) -> None:
-    if file.is_file() and file.stat().st_size:
-        with file.open("rb") as opened:
-            if opened.read(len(_PAGE)).upper() != _PAGE:
-                raise InvalidArgument(
-                    f"{file} is there, and no page; remove it, or choose another name"
-                )
 
 
 def chart(evaluated: evaluation.Evaluation, form: str) -> bytes:
